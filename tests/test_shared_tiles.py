@@ -1,5 +1,6 @@
-"""Kernels whose last tiles several CTAs share (csrc/cuda/sm90/layout/stream_k.h): the weights that are decoded in the
-main loop. Few tiles with a long k, and tiles of some rounds of which the last is not full."""
+"""Kernels whose tiles several CTAs share (csrc/cuda/sm90/heuristics/shared_tiles.h): the weights that are decoded in
+the main loop. Few tiles with a long k, which clusters share; more of them, and tiles of some rounds of which the last is
+not full, where CTAs hand their sums over through memory."""
 
 from __future__ import annotations
 
@@ -34,6 +35,9 @@ CASES = [
 ]
 LARGEST = [(config, weight) for config, weight in CASES if config.tile[0] == 256]
 
+FEW_TILES, MANY_TILES = (40, 130, 6176), (40, 9590, 4128)  # m, n, k: for clusters, and for stream-K
+
+each_way = pytest.mark.parametrize("size", [FEW_TILES, MANY_TILES], ids=["clusters", "stream_k"])
 each_case = pytest.mark.parametrize(("config", "weight"), CASES, ids=[f"{c.name}-{weight}" for c, weight in CASES])
 each_largest = pytest.mark.parametrize(("config", "weight"), LARGEST, ids=[f"{c.name}-{w}" for c, w in LARGEST])
 
@@ -57,11 +61,12 @@ def without_sharing(config: Config, a: Scaled, b: Scaled, **options: object) -> 
 
 
 @each_case
-def test_few_tiles_are_shared(gpu: torch.device, config: Config, weight: str) -> None:
+@each_way
+def test_tiles_are_shared(gpu: torch.device, size: tuple[int, int, int], config: Config, weight: str) -> None:
     """Other bits than of whole sums say that they are; exact sums are the same."""
-    a, b = operands(weight, 40, 130, 6176, gpu, exact=True)
+    a, b = operands(weight, *size, gpu, exact=True)
     assert_product(run(config, a, b, out_dtype=F32), expected(a, b, out_dtype=F32, bound=0.0))
-    a, b = operands(weight, 40, 130, 6176, gpu)
+    a, b = operands(weight, *size, gpu)
     shared, whole = run(config, a, b, out_dtype=F32), without_sharing(config, a, b, out_dtype=F32)
     assert_product(shared, expected(a, b, out_dtype=F32))
     assert_product(whole, expected(a, b, out_dtype=F32))
@@ -105,10 +110,11 @@ def test_the_last_of_several_rounds_is_shared(gpu: torch.device, config: Config,
 
 
 @each_largest
-def test_nan_stays_in_its_row(gpu: torch.device, config: Config, weight: str) -> None:
-    a, b = operands(weight, 40, 130, 6176, gpu)
+@each_way
+def test_nan_stays_in_its_row(gpu: torch.device, size: tuple[int, int, int], config: Config, weight: str) -> None:
+    a, b = operands(weight, *size, gpu)
     clean = run(config, a, b, out_dtype=F32)
-    for k in (0, 3000, 6175):
+    for k in (0, size[2] // 2, size[2] - 1):
         spoiled = a.data.clone()
         spoiled[7, k] = float("nan")
         out = run(config, Scaled(spoiled, None, a.elements, a.scales), b, out_dtype=F32)
@@ -117,9 +123,10 @@ def test_nan_stays_in_its_row(gpu: torch.device, config: Config, weight: str) ->
 
 
 @each_largest
-def test_graphs_replay_it(gpu: torch.device, config: Config, weight: str) -> None:
+@each_way
+def test_graphs_replay_it(gpu: torch.device, size: tuple[int, int, int], config: Config, weight: str) -> None:
     """A replay finds the words of the replay before it, and other kernels' numbers in between."""
-    a, b = operands(weight, 40, 130, 6176, gpu)
+    a, b = operands(weight, *size, gpu)
     wanted = run(config, a, b)
     others = torch.randn(512, 512, device=gpu)
     others @ others
@@ -139,8 +146,12 @@ def test_graphs_replay_it(gpu: torch.device, config: Config, weight: str) -> Non
 
 
 @each_largest
-def test_calls_in_streams_side_by_side(gpu: torch.device, config: Config, weight: str) -> None:
-    problems = [operands(weight, 40 + i, 130 + 1100 * i, 6176, gpu) for i in range(3)]
+@each_way
+def test_calls_in_streams_side_by_side(
+    gpu: torch.device, size: tuple[int, int, int], config: Config, weight: str
+) -> None:
+    m, n, k = size
+    problems = [operands(weight, m + i, n + 1100 * i, k, gpu) for i in range(3)]
     wanted = [run(config, *problem) for problem in problems]
     streams = [torch.cuda.Stream(gpu) for _ in problems]
     torch.cuda.synchronize()

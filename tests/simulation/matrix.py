@@ -95,12 +95,17 @@ DIRECT_CASES: list[tuple[int, int, int, dict]] = [
     (300, 520, 160, {"activation": "none", "bias": False, "sms": 2}),
     (520, 200, 288, {"wide": True, "sms": 2}),
 ]
-# Of a weight that is decoded in the main loop, whose last tiles CTAs share (layout/stream_k.h): less than a round of
-# tiles, by equal parts and by parts that begin anywhere; the last two of several rounds.
+# Of a weight that is decoded in the main loop, whose tiles CTAs share (heuristics/shared_tiles.h): less than a round of
+# tiles, by clusters of two to eight, by equal parts and by parts that begin anywhere, at an odd stage too; the last two
+# of several rounds.
 SHARED_CASES: list[tuple[int, int, int, dict]] = [
     (40, 130, 4128, {"sms": 4}),
+    (60, 120, 4128, {"sms": 8, "wide": True}),
+    (40, 250, 1504, {"sms": 9, "out_dtype": 0, "slope": 2.0}),
+    (50, 100, 2208, {"sms": 6, "activation": "none", "bias": False}),
     (300, 136, 3104, {"sms": 5, "out_dtype": 0, "slope": 2.0}),
     (300, 264, 2592, {"sms": 4, "wide": True}),
+    (300, 264, 2656, {"sms": 4}),
     (600, 264, 2080, {"sms": 4, "activation": "none", "bias": False}),
 ]
 DIRECT_FORMATS = [

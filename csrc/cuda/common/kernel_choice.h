@@ -39,10 +39,11 @@ constexpr int shared_limit(int capability) {
   return (capability == 80 ? 163 : capability >= 90 && capability < 120 ? 227 : 99) * 1024;
 }
 
-// Clusters of so many CTAs, each of which takes a whole SM. Clusters of four and more leave some of each GPC's SMs
-// over: 120 of an H200's 132 take part.
+// Clusters of so many CTAs, each of which takes a whole SM. Clusters of three and more leave some of each GPC's SMs
+// over: of an H200's 132 take part 120 in clusters of four or eight, 117 of three, 110 of five.
 inline int clusters_at_once(int ctas, int sm_count) {
-  const int slots = (ctas <= 2 ? sm_count : sm_count * 10 / 11) / ctas;
+  const int taken = ctas <= 2 ? sm_count : ctas % 2 == 0 ? sm_count * 10 / 11 : sm_count * 5 / 6;
+  const int slots = taken / ctas;
   return slots > 1 ? slots : 1;
 }
 

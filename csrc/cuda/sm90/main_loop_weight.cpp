@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "cuda/elementwise/elementwise.h"
-#include "cuda/sm90/heuristics/stream_k.h"
+#include "cuda/sm90/heuristics/shared_tiles.h"
 #include "cuda/sm90/launch/launch.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/operand_prep/prepare.h"
@@ -25,31 +25,44 @@ uint64_t next_launch() {
   return mixed == 0 ? 1 : mixed;
 }
 
-// Launches a kernel that shares its last tiles where that pays. `complete` makes a kernel's parameters of those that
-// all kernels have. Returns the number of CTAs.
+// A config's kernels: for tiles of which the last ones may be shared, and for those that clusters share.
+template <typename Params>
+struct SharingKernels {
+  KernelHandle<Params>& streamed;
+  KernelHandle<Params>& clustered;
+};
+template <typename Set>
+SharingKernels<typename Set::Params> kernels_of(int config) {
+  return {kernel_of<Set>(config), kernel_of<Clustered<Set>>(config)};
+}
+
+// Launches the kernel that shares tiles as it pays. `complete` makes a kernel's parameters of those that all kernels
+// have. Returns the number of CTAs.
 template <typename Params, typename Complete>
-int launch_sharing(KernelHandle<Params>& kernel, const KernelConfig& config, const Problem& problem, const Gpu& gpu,
-                   void* scratch, cudaStream_t stream, const Complete& complete) {
-  const StreamK shared = share_tiles(config, problem, gpu.sm_count).stream;
+int launch_sharing(const SharingKernels<Params>& kernels, const KernelConfig& config, const Problem& problem,
+                   const Gpu& gpu, void* scratch, cudaStream_t stream, const Complete& complete) {
+  const auto [shared, ns, splits] = share_tiles(config, problem, gpu.sm_count);
+  const int threads = config.tile.threads();
   if (shared.ctas > 0) {
     const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
     Params params = complete(plan.params);
     params.stream = shared;
     auto* ready = static_cast<uint8_t*>(scratch) + shared_sums_bytes(config, shared);
     params.stream_memory = {static_cast<float*>(scratch), reinterpret_cast<uint64_t*>(ready), next_launch()};
-    if (launch_together(kernel, gpu, plan, config.tile.threads(), params, stream)) return plan.clusters;
+    if (launch_together(kernels.streamed, gpu, plan, threads, params, stream)) return plan.clusters;
   }
-  const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu);
+  const LaunchPlan plan = plan_launch(config.operands, config.tile, splits, problem, gpu);
   Params params = complete(plan.params);
   params.stream = {plan.params.tiles, 0, plan.params.k_blocks};
-  launch(kernel, gpu, plan.grid(), config.tile.threads(), plan.shared_bytes, params, stream);
-  return plan.clusters;
+  KernelHandle<Params>& kernel = splits > 1 ? kernels.clustered : kernels.streamed;
+  launch(kernel, gpu, plan.grid(), threads, plan.shared_bytes, params, stream);
+  return plan.clusters * plan.cluster_ctas;
 }
 
-KernelHandle<WeightParams>& block_weight_kernel(int config, const Operand& weight, DType out) {
-  const auto of = [&](auto code, auto scale) -> KernelHandle<WeightParams>& {
-    return out == DType::kFloat16 ? kernel_of<WeightKernels<code.value, scale.value, kF16>>(config)
-                                  : kernel_of<WeightKernels<code.value, scale.value, kBF16>>(config);
+SharingKernels<WeightParams> block_weight_kernels(int config, const Operand& weight, DType out) {
+  const auto of = [&](auto code, auto scale) {
+    return out == DType::kFloat16 ? kernels_of<WeightKernels<code.value, scale.value, kF16>>(config)
+                                  : kernels_of<WeightKernels<code.value, scale.value, kBF16>>(config);
   };
   const std::integral_constant<DType, kE4M3> e4m3;
   const std::integral_constant<DType, kE2M1> e2m1;
@@ -81,7 +94,7 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
   const bool decodes_e4m3 = problem.b.dtype == kE4M3;
   uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
   const int ctas =
-      launch_sharing(block_weight_kernel(config, problem.b, problem.out_dtype), chosen, with_rows_of_a(problem, memory),
+      launch_sharing(block_weight_kernels(config, problem.b, problem.out_dtype), chosen, with_rows_of_a(problem, memory),
                      gpu, memory + place.sums, stream, [&](const KernelParams& params) {
                        return WeightParams{params,
                                            static_cast<const uint8_t*>(scale.data),
@@ -96,16 +109,16 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
   return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
 }
 
-KernelHandle<WeightCodesParams>& weight_codes_kernel(int config, DType a, DType b) {
+SharingKernels<WeightCodesParams> weight_codes_kernels(int config, DType a, DType b) {
   if (a == kF16)
-    return b == kE4M3 ? kernel_of<WeightCodesKernels<kF16, kE4M3>>(config)
-                      : kernel_of<WeightCodesKernels<kF16, DType::kInt8>>(config);
-  return b == kE4M3 ? kernel_of<WeightCodesKernels<kBF16, kE4M3>>(config)
-                    : kernel_of<WeightCodesKernels<kBF16, DType::kInt8>>(config);
+    return b == kE4M3 ? kernels_of<WeightCodesKernels<kF16, kE4M3>>(config)
+                      : kernels_of<WeightCodesKernels<kF16, DType::kInt8>>(config);
+  return b == kE4M3 ? kernels_of<WeightCodesKernels<kBF16, kE4M3>>(config)
+                    : kernels_of<WeightCodesKernels<kBF16, DType::kInt8>>(config);
 }
 
 void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
-  launch_sharing(weight_codes_kernel(config, problem.a.dtype, problem.b.dtype), kBlockScaledConfigs[config], problem,
+  launch_sharing(weight_codes_kernels(config, problem.a.dtype, problem.b.dtype), kBlockScaledConfigs[config], problem,
                  gpu, scratch, stream, [&](const KernelParams& params) {
                    return WeightCodesParams{{params, {}, factors_of(problem.b), problem.global_scale}};
                  });
@@ -119,9 +132,9 @@ int64_t aside_bytes(const KernelConfig& config, const Gpu& gpu) {
 
 void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
-  auto& kernel = problem.a.dtype == kF16 ? kernel_of<WeightBlocksKernels<kF16>>(config)
-                                         : kernel_of<WeightBlocksKernels<kBF16>>(config);
-  launch_sharing(kernel, chosen, problem, gpu, memory + aside_bytes(chosen, gpu), stream,
+  const auto kernels = problem.a.dtype == kF16 ? kernels_of<WeightBlocksKernels<kF16>>(config)
+                                               : kernels_of<WeightBlocksKernels<kBF16>>(config);
+  launch_sharing(kernels, chosen, problem, gpu, memory + aside_bytes(chosen, gpu), stream,
                  [&](const KernelParams& params) {
                    return WeightBlocksParams{{{params, {}, factors_of(problem.b), problem.global_scale}},
                                              reinterpret_cast<float4*>(memory)};
@@ -130,12 +143,12 @@ void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8
 
 // ---- folds, the weight's in the main loop ----
 
-KernelHandle<FoldedWeightParams>& folded_weight_kernel(int config, DType code, DType out) {
+SharingKernels<FoldedWeightParams> folded_weight_kernels(int config, DType code, DType out) {
   if (code == kE2M1)
-    return out == kF16 ? kernel_of<FoldedWeightKernels<kE2M1, kF16>>(config)
-                       : kernel_of<FoldedWeightKernels<kE2M1, kBF16>>(config);
-  return out == kF16 ? kernel_of<FoldedWeightKernels<kE4M3, kF16>>(config)
-                     : kernel_of<FoldedWeightKernels<kE4M3, kBF16>>(config);
+    return out == kF16 ? kernels_of<FoldedWeightKernels<kE2M1, kF16>>(config)
+                       : kernels_of<FoldedWeightKernels<kE2M1, kBF16>>(config);
+  return out == kF16 ? kernels_of<FoldedWeightKernels<kE4M3, kF16>>(config)
+                     : kernels_of<FoldedWeightKernels<kE4M3, kBF16>>(config);
 }
 
 FoldedScratch folded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
@@ -155,7 +168,7 @@ void run_folded_weight(int config, const Problem& problem, const Gpu& gpu, uint8
   Problem folded = problem;
   folded.a = {{memory, place.pitch_a, 1, 0}, kE4M3, {}};
   launch_sharing(
-      folded_weight_kernel(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu, memory + place.sums,
+      folded_weight_kernels(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu, memory + place.sums,
       stream, [&](const KernelParams& params) {
         const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
         return FoldedWeightParams{

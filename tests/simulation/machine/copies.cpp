@@ -298,6 +298,22 @@ void load_bytes(uint32_t shared, const void* global, uint32_t barrier, int bytes
   start_load(task);
 }
 
+// PTX ISA, "st.async": both addresses are of one CTA of the cluster.
+void store_async(uint32_t address, const float (&values)[4], uint32_t barrier, Site where) {
+  enter("st.async", where);
+  const uint32_t rank = address >> 24;
+  if (rank == 0 || barrier >> 24 != rank) fault("st.async to addresses that are not of one CTA of the cluster");
+  if (address % 16 != 0) fault("st.async of 16 bytes to an address that is no multiple of 16");
+  Task task{};
+  task.kind = Task::Kind::kStoreWords;
+  task.cta = &cta_of_cluster(rank - 1);
+  task.shared = address & 0xffffff;
+  task.barrier = barrier & 0xffffff;
+  task.bytes = sizeof values;
+  std::memcpy(task.words, values, sizeof values);
+  start_load(task);
+}
+
 void store_box_by_warp(const CUtensorMap& map, uint32_t shared, const int* at, int dimensions, Site where) {
   if (!elect_one(where)) return;
   enter("cp.async.bulk.tensor store", where);
@@ -351,6 +367,10 @@ void perform_copy(Task& task) {
       return;
     case Task::Kind::kLoadBytes:
       std::memcpy(window + task.shared, task.from, task.bytes);
+      bytes_arrived(*task.cta, task.barrier, task.bytes);
+      return;
+    case Task::Kind::kStoreWords:
+      std::memcpy(window + task.shared, task.words, task.bytes);
       bytes_arrived(*task.cta, task.barrier, task.bytes);
       return;
     case Task::Kind::kStoreBox:

@@ -124,6 +124,7 @@ void load_box(uint32_t shared, const CUtensorMap& map, uint32_t barrier, const i
 void load_box_multicast(uint32_t shared, const CUtensorMap& map, uint32_t barrier, uint16_t ctas, const int* at,
                         int dimensions, Site where);
 void load_bytes(uint32_t shared, const void* global, uint32_t barrier, int bytes, Site where);
+void store_async(uint32_t address, const float (&values)[4], uint32_t barrier, Site where);
 void store_box_by_warp(const CUtensorMap& map, uint32_t shared, const int* at, int dimensions, Site where);
 void wait_for_store_reads(int pending, Site where);
 void prefetch_tensor_map(const CUtensorMap& map, Site where);

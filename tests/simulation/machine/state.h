@@ -223,7 +223,7 @@ inline uint32_t swizzled(uint32_t address, int bits) { return address ^ (address
 
 // Asynchronous work of TMA and of wgmma, which happens now or later.
 struct Task {
-  enum class Kind : int8_t { kLoadBox, kLoadBytes, kStoreBox, kProducts } kind;
+  enum class Kind : int8_t { kLoadBox, kLoadBytes, kStoreBox, kStoreWords, kProducts } kind;
   uint64_t number;
   Cta* cta;
   Fiber* owner;
@@ -234,6 +234,7 @@ struct Task {
   const unsigned char* from;
   uint32_t bytes;
   uint64_t checksum;  // of what a store reads
+  uint32_t words[4];  // that st.async stores
   Warpgroup* group;
 };
 extern std::vector<Task> tasks;

@@ -33,7 +33,7 @@ class WeightScale {
   // By each of the consumers' warps: bfloat16 has lost nothing yet.
   static __device__ __forceinline__ void summarize(const Params& params, int warp, int) {
     if constexpr (kMayLose)
-      if (threadIdx.x % 32 == 0) params.lost[blockIdx.x * kWarps + warp] = 0;
+      if (threadIdx.x % 32 == 0) params.lost[cta_number() * kWarps + warp] = 0;
   }
 
   // `row` is the first of the warp's 16 rows of the weight, `first_block` the stage of k that is multiplied first,
@@ -59,7 +59,7 @@ class WeightScale {
 
   // By a warp that has met elements of which bfloat16 lost something.
   __device__ __forceinline__ void report_loss() const {
-    if (threadIdx.x % 32 == 0) lost_[blockIdx.x * kWarps + threadIdx.x / 32] = 1;
+    if (threadIdx.x % 32 == 0) lost_[cta_number() * kWarps + threadIdx.x / 32] = 1;
   }
 
   template <typename Shared, int kCount>
@@ -183,7 +183,7 @@ class WeightBlockScale {
   __device__ __forceinline__ float4* aside() const {
     constexpr int kOfConsumer = kTile.tile_m / 8 * 128;
     return aside_ +
-           (static_cast<int>(blockIdx.x) * kTile.consumers + static_cast<int>(threadIdx.x) / 128) * kOfConsumer +
+           (cta_number() * kTile.consumers + static_cast<int>(threadIdx.x) / 128) * kOfConsumer +
            threadIdx.x % 128;
   }
 

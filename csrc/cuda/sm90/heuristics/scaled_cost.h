@@ -12,7 +12,7 @@
 #include "cuda/sm90/heuristics/cost.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
 #include "cuda/sm90/heuristics/small_m.h"
-#include "cuda/sm90/heuristics/stream_k.h"
+#include "cuda/sm90/heuristics/shared_tiles.h"
 
 namespace tileon::sm90 {
 

@@ -5,4 +5,8 @@ template KernelFunction<WeightCodesParams> find_kernel<WeightCodesKernels<kBF16,
 template KernelFunction<WeightCodesParams> find_kernel<WeightCodesKernels<kBF16, DType::kInt8>>(int);
 template KernelFunction<WeightCodesParams> find_kernel<WeightCodesKernels<kF16, kE4M3>>(int);
 template KernelFunction<WeightCodesParams> find_kernel<WeightCodesKernels<kF16, DType::kInt8>>(int);
+template KernelFunction<WeightCodesParams> find_kernel<Clustered<WeightCodesKernels<kBF16, kE4M3>>>(int);
+template KernelFunction<WeightCodesParams> find_kernel<Clustered<WeightCodesKernels<kBF16, DType::kInt8>>>(int);
+template KernelFunction<WeightCodesParams> find_kernel<Clustered<WeightCodesKernels<kF16, kE4M3>>>(int);
+template KernelFunction<WeightCodesParams> find_kernel<Clustered<WeightCodesKernels<kF16, DType::kInt8>>>(int);
 }  // namespace tileon::sm90

@@ -8,6 +8,7 @@
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
+#include "cuda/sm90/kernels/cluster_tiles.cuh"
 #include "cuda/sm90/kernels/stream_k.cuh"
 #include "cuda/sm90/layout/encoding.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
@@ -93,13 +94,8 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params,
     int blocks = params.k_blocks;
     if constexpr (Kernel::Scheduler::shares_tiles) blocks = tiles.blocks();
     Kernel::MainLoop::multiply(pipeline, at, blocks, first_row, scale, sums, during_last_product);
-    if constexpr (Kernel::Scheduler::shares_tiles) {
-      if (tiles.is_handed_over()) {
-        tiles.hand_over(consumer, sums);
-        continue;
-      }
-      tiles.add_sums_of_others(consumer, sums);
-    }
+    if constexpr (Kernel::Scheduler::shares_tiles)
+      if (!tiles.finish_sums(shared, consumer, sums)) continue;
     if (ping_pong) at.advance_by(params.k_blocks, pipeline.stages());  // the other consumer's tile
     const StorePlace place{position.m_begin + (Kernel::swapped ? 0 : warp_row),
                            position.n_begin + (Kernel::swapped ? warp_row : 0), position.batch};

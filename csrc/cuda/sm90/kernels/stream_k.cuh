@@ -53,10 +53,20 @@ class StreamedTiles {
   }
   __device__ __forceinline__ int blocks() const { return end_block() - first_block(); }
 
-  // Whether another CTA finishes the tile.
-  __device__ __forceinline__ bool is_handed_over() const { return end_block() < params_.k_blocks; }
+  // By a consumer's 128 threads, with the sums of their part of the tile. True: they are the tile's now, and these
+  // threads store them; false: another CTA finishes the tile.
+  __device__ __forceinline__ bool finish_sums(const typename Kernel::Shared&, int consumer,
+                                              typename Kernel::Sums& sums) const {
+    if (end_block() < params_.k_blocks) {
+      hand_over(consumer, sums);
+      return false;
+    }
+    add_sums_of_others(consumer, sums);
+    return true;
+  }
 
-  // Both by a consumer's 128 threads, with the sums of their part of the tile.
+ private:
+  static constexpr int kFours = Kernel::columns / 8;  // of a thread's sums in a block of 64 rows
 
   __device__ __forceinline__ void hand_over(int consumer, const typename Kernel::Sums& sums) const {
     float4* to = sums_of(blockIdx.x, consumer);
@@ -91,9 +101,6 @@ class StreamedTiles {
       if (params_.stream.begin_of(cta) <= begin) return;
     }
   }
-
- private:
-  static constexpr int kFours = Kernel::columns / 8;  // of a thread's sums in a block of 64 rows
 
   __device__ __forceinline__ void begin_shared() {
     const StreamK& stream = params_.stream;
@@ -135,13 +142,13 @@ class StreamedTiles {
 // asked for a tile's blocks there, ptxas schedules all of them anew.
 template <typename Kernel>
 __device__ __forceinline__ void start_parts(const typename Kernel::Params& params, Producer<Kernel>& producer) {
-  const StreamedTiles<Kernel> tiles(params, blockIdx.x, gridDim.x);
+  const typename Kernel::Scheduler tiles(params, blockIdx.x, gridDim.x);
   producer.start(tiles.position(), tiles.first_block());
 }
 
 template <typename Kernel>
 __device__ __forceinline__ void produce_parts(const typename Kernel::Params& params, Producer<Kernel>& producer) {
-  StreamedTiles<Kernel> tiles(params, blockIdx.x, gridDim.x);
+  typename Kernel::Scheduler tiles(params, blockIdx.x, gridDim.x);
   producer.load_blocks(tiles.first_block() + 1, tiles.end_block());
   for (tiles.advance(); tiles.has_tile(); tiles.advance()) {
     producer.move_to(tiles.position());

@@ -9,6 +9,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/select.h"
+#include "cuda/sm90/heuristics/shared_tiles.h"
 #include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {
@@ -224,7 +225,8 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
                 params.loaded_bytes, params.map_b);
   }
   // Where tiles are shared none overlap: two might add the same sums in different orders.
-  const int64_t k_bytes = sharing_ctas > 0 ? 0 : problem.k * element_bytes;
+  const bool has_clustered_tiles = tile.code_bits > 0 && splits > 1;
+  const int64_t k_bytes = sharing_ctas > 0 || has_clustered_tiles ? 0 : problem.k * element_bytes;
   params.last_m_begin = last_begin(problem.m, tile.tile_m * tile.cluster_m, order.tiles_m, k_bytes, a.major, 8);
   params.last_n_begin = last_begin(problem.n, tile.tile_n * tile.cluster_n, order.tiles_n, k_bytes, b.major,
                                    tiles_begin_at_scale_blocks(operands) ? kFloat32ScaleBlock : 16);
@@ -254,6 +256,8 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
   plan.clusters = clusters;
   plan.cluster_ctas = splits * tile.cluster_ctas();
   plan.shared_bytes = shared_bytes(tile, buffers, a.major, b.major, params.stages);
+  if (has_clustered_tiles)
+    plan.shared_bytes = std::max(plan.shared_bytes, pipeline_begin(tile, buffers) + received_bytes(tile, splits));
   return plan;
 }
 

@@ -182,6 +182,10 @@ struct WeightBlocksKernels : KernelSet<WeightBlocksParams, kBlockScaledConfigCou
 template <DType kCode, DType kOut>
 struct FoldedWeightKernels : KernelSet<FoldedWeightParams, kBlockScaledConfigCount> {};
 
+// Of the four sets above those whose tiles clusters share.
+template <typename Set>
+struct Clustered : KernelSet<typename Set::Params, Set::kConfigCount> {};
+
 // The kernel of config `config` of the set's table; null where the set has none of it.
 template <typename Set>
 KernelFunction<typename Set::Params> find_kernel(int config);

@@ -20,6 +20,12 @@ constexpr int kExponentsBegin = 512;  // of epilogue/accumulator_scale.cuh, behi
 constexpr int exponents_of_consumer(const TileConfig& tile) { return (tile.mma_columns() + 127) / 128 * 128; }
 static_assert(Pipeline::kBarrierBytes <= kExponentsBegin);
 
+constexpr int kReceivedBegin = Pipeline::kBarrierBytes;  // of kernels/cluster_tiles.cuh: a barrier for each warp
+static_assert(kReceivedBegin + 12 * 8 <= kExponentsBegin);
+
+// Of all CTAs of the grid.
+__device__ __forceinline__ int cta_number() { return static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x); }
+
 // The parts of a kernel's shared memory; heuristics/config.h has their sizes.
 template <TileConfig kConfig>
 struct SharedMemory {

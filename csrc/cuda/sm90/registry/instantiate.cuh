@@ -122,53 +122,81 @@ KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_func
   }
 }
 
-// The last tiles are shared.
-template <TileConfig kTile, typename Element, template <typename> class MainLoop, typename AccumulatorScale>
-using StreamedKernel =
-    Kernel<kTile, Element, Major::kK, Major::kK, StreamedTiles, MainLoop, AccumulatorScale, TmaStore>;
+// ---- of a weight that the main loop reads, whose tiles CTAs share ----
 
-template <int kNumber, DType kCode, ScaleType kScale, DType kOut>
-KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale, kOut>) {
+template <template <typename> class Scheduler, TileConfig kTile, typename Element, template <typename> class MainLoop,
+          typename AccumulatorScale>
+using SharingKernel = Kernel<kTile, Element, Major::kK, Major::kK, Scheduler, MainLoop, AccumulatorScale, TmaStore>;
+
+template <int kNumber, template <typename> class Scheduler, DType kCode, ScaleType kScale, DType kOut>
+KernelFunction<WeightParams> sharing_kernel(WeightKernels<kCode, kScale, kOut>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   using Scale = WeightScale<kCode, kScale, config.tile, DeviceType<kOut>>;
   if constexpr (config.operands == Operands::kFp4Weight && kCode == kE2M1) {
-    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, Fp4WeightMainLoop, Scale>>;
+    return &gemm<SharingKernel<Scheduler, config.tile, __nv_bfloat16, Fp4WeightMainLoop, Scale>>;
   } else if constexpr (config.operands == Operands::kMxfp8Weight && kCode == kE4M3) {
-    return &gemm<StreamedKernel<config.tile, __nv_bfloat16, Mxfp8WeightMainLoop, Scale>>;
+    return &gemm<SharingKernel<Scheduler, config.tile, __nv_bfloat16, Mxfp8WeightMainLoop, Scale>>;
   } else {
     return nullptr;
   }
 }
 
-template <int kNumber, DType kA, DType kB>
-KernelFunction<WeightCodesParams> kernel_function(WeightCodesKernels<kA, kB>) {
+template <int kNumber, template <typename> class Scheduler, DType kA, DType kB>
+KernelFunction<WeightCodesParams> sharing_kernel(WeightCodesKernels<kA, kB>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   if constexpr (config.operands == Operands::kWeightCodes) {
     using Element = DeviceType<kA>;
-    return &gemm<StreamedKernel<config.tile, Element, WeightCodesMainLoop, WeightRowScale<kB, Element>>>;
+    return &gemm<SharingKernel<Scheduler, config.tile, Element, WeightCodesMainLoop, WeightRowScale<kB, Element>>>;
   } else {
     return nullptr;
   }
 }
 
-template <int kNumber, DType kA>
-KernelFunction<WeightBlocksParams> kernel_function(WeightBlocksKernels<kA>) {
+template <int kNumber, template <typename> class Scheduler, DType kA>
+KernelFunction<WeightBlocksParams> sharing_kernel(WeightBlocksKernels<kA>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   if constexpr (config.operands == Operands::kWeightBlocks) {
     using Element = DeviceType<kA>;
-    return &gemm<StreamedKernel<config.tile, Element, WeightCodesMainLoop, WeightBlockScale<config.tile, Element>>>;
+    using Scale = WeightBlockScale<config.tile, Element>;
+    return &gemm<SharingKernel<Scheduler, config.tile, Element, WeightCodesMainLoop, Scale>>;
   } else {
     return nullptr;
   }
 }
 
-template <int kNumber, DType kCode, DType kOut>
-KernelFunction<FoldedWeightParams> kernel_function(FoldedWeightKernels<kCode, kOut>) {
+template <int kNumber, template <typename> class Scheduler, DType kCode, DType kOut>
+KernelFunction<FoldedWeightParams> sharing_kernel(FoldedWeightKernels<kCode, kOut>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   if constexpr (config.operands == (kCode == kE2M1 ? Operands::kFoldedE2M1 : Operands::kFoldedE4M3)) {
     using Folds = Float8<__nv_fp8_e4m3, __nv_fp8_e4m3>;
     using Scale = FoldedWeightScale<kCode, config.tile, DeviceType<kOut>>;
-    return &gemm<StreamedKernel<config.tile, Folds, FoldedWeightMainLoop, Scale>>;
+    return &gemm<SharingKernel<Scheduler, config.tile, Folds, FoldedWeightMainLoop, Scale>>;
+  } else {
+    return nullptr;
+  }
+}
+
+// Any of their last tiles is shared, or a cluster has each.
+template <int kNumber, DType kCode, ScaleType kScale, DType kOut>
+KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale, kOut> set) {
+  return sharing_kernel<kNumber, StreamedTiles>(set);
+}
+template <int kNumber, DType kA, DType kB>
+KernelFunction<WeightCodesParams> kernel_function(WeightCodesKernels<kA, kB> set) {
+  return sharing_kernel<kNumber, StreamedTiles>(set);
+}
+template <int kNumber, DType kA>
+KernelFunction<WeightBlocksParams> kernel_function(WeightBlocksKernels<kA> set) {
+  return sharing_kernel<kNumber, StreamedTiles>(set);
+}
+template <int kNumber, DType kCode, DType kOut>
+KernelFunction<FoldedWeightParams> kernel_function(FoldedWeightKernels<kCode, kOut> set) {
+  return sharing_kernel<kNumber, StreamedTiles>(set);
+}
+template <int kNumber, typename Set>
+KernelFunction<typename Set::Params> kernel_function(Clustered<Set>) {
+  if constexpr (has_clusters(kBlockScaledConfigs[kNumber])) {
+    return sharing_kernel<kNumber, ClusteredTiles>(Set());
   } else {
     return nullptr;
   }

@@ -1,5 +1,6 @@
-// When the last tiles of an output are shared (layout/stream_k.h), by how many CTAs, and what that saves: pure
-// functions, compiled by any C++ compiler.
+// How many CTAs share the k of a tile whose weight the main loop decodes, and what that saves: those of a cluster, which
+// add their sums through shared memory (kernels/cluster_split_k.cuh), or, of an output's last tiles, any CTAs
+// (layout/stream_k.h), which hand them over through memory. Pure functions, compiled by any C++ compiler.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +31,7 @@ constexpr double kReadAgainBytesPerNs = 2000.0;
 struct SharedTiles {
   StreamK stream;
   double ns;
+  int splits = 1;  // CTAs of a cluster
 };
 
 // The tiles from `first_tile` on, shared by `ctas` CTAs; ctas = 0 where their ranges would be too short.
@@ -79,8 +81,42 @@ inline double shared_ns(const KernelConfig& config, const StreamK& stream, int64
 // Of less than a round of tiles each may have so many CTAs.
 constexpr int kCtasOfTile[] = {2, 3, 4, 6, 8, 12, 16};
 
-// The fastest way: no tile is shared, or those of the last two rounds are, where the last one is not full. Each SM has
-// a range then, or each tile the same number of CTAs.
+// ---- clusters ----
+
+// CTAs of a cluster: such clusters leave few of a GPC's SMs over.
+constexpr int kCtasOfCluster[] = {2, 3, 4, 5, 8};
+
+// Whether there is a kernel of a config for clusters: not of every width, for one nearby serves as well, nor where the
+// registers are full, nor of folds, which it made no faster.
+constexpr bool has_clusters(const KernelConfig& config) {
+  const int columns = config.tile.mma_columns();
+  if (!is_decoded_weight(config.operands) || (config.operands == Operands::kWeightBlocks && columns == 128))
+    return false;
+  return columns <= 128 || columns % 64 == 0;
+}
+
+// What a CTA sends in a nanosecond, the waits around it among that: fitted to 533 products of 22 sizes on an H200, of
+// weights of mxfp4, mxfp8 and e4m3 with scales of rows and of blocks.
+constexpr double kSentBytesPerNs = 16.0;
+
+// A warp's sums, and what the CTAs of a cluster send one of them: each warp's come from all others, those of every
+// `splits`-th warp.
+constexpr int part_bytes(const TileConfig& tile) { return kStoreRows * tile.mma_columns() * 4; }
+constexpr int received_bytes(const TileConfig& tile, int splits) {
+  return ceil_divide(decoding_warps(tile), splits) * (splits - 1) * part_bytes(tile);
+}
+
+// Nanoseconds of a tile by a cluster of `splits` CTAs.
+inline double cluster_ns(const KernelConfig& config, int k_blocks, int splits) {
+  const double k = static_cast<double>(ceil_divide(k_blocks, splits)) * config.tile.block_k;
+  const double sent = static_cast<double>(sums_bytes(config.tile)) * (splits - 1) / splits;
+  return config.cost.per_tile + config.cost.per_k * k + sent / kSentBytesPerNs;
+}
+
+// ---- the choice ----
+
+// The fastest way: no tile is shared; a cluster has each; or those of the last two rounds are shared, where the last
+// one is not full. Each SM has a range then, or each tile the same number of CTAs.
 inline SharedTiles share_tiles(const KernelConfig& config, const Problem& problem, int sm_count) {
   const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
   const int k_blocks = ceil_divide(std::max<int64_t>(problem.k, 1), config.tile.block_k);
@@ -88,12 +124,19 @@ inline SharedTiles share_tiles(const KernelConfig& config, const Problem& proble
   const double of_tile = config.cost.per_tile + static_cast<double>(config.cost.per_k) * static_cast<double>(problem.k);
   SharedTiles best{{static_cast<int>(tiles), 0, k_blocks}, static_cast<double>(rounds) * of_tile};
   if (!problem.may_slice_k || tiles % sm_count == 0) return best;
+  for (const int splits : kCtasOfCluster) {
+    const bool is_balanced = ceil_divide(k_blocks, ceil_divide(k_blocks, splits)) == splits;
+    const bool fit = tiles <= clusters_at_once(splits, sm_count) && tiles * splits <= sm_count;
+    if (!has_clusters(config) || !is_balanced || !fit) continue;
+    const double ns = cluster_ns(config, k_blocks, splits);
+    if (ns < best.ns) best = {{static_cast<int>(tiles), 0, k_blocks}, ns, splits};
+  }
   const int64_t whole = std::max<int64_t>(rounds - 2, 0);
   const auto consider = [&](int64_t ctas) {
     const StreamK stream = stream_of(config.tile, tiles, k_blocks, whole * sm_count, ctas);
     if (stream.ctas == 0) return;
     const double ns = shared_ns(config, stream, tiles, whole) + read_again_ns(config, stream, problem);
-    if (ns < best.ns) best = {stream, ns};
+    if (ns < best.ns) best = {stream, ns, 1};
   };
   consider(sm_count);
   for (const int of_tile : kCtasOfTile)

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "cuda/sm90/heuristics/stream_k.h"
+#include "cuda/sm90/heuristics/shared_tiles.h"
 #include "cuda/sm90/heuristics/tables.h"
 #include "expect.h"
 
@@ -51,19 +51,38 @@ void test_ranges(const KernelConfig& config, const Problem& problem, int sms) {
   }
 }
 
+// Of a cluster's CTAs.
+void test_splits(const KernelConfig& config, const Problem& problem, int sms) {
+  const int64_t tiles = tiles_of(config, problem);
+  const SharedTiles shared = share_tiles(config, problem, sms);
+  const int k_blocks = shared.stream.k_blocks, of_cta = ceil_divide(k_blocks, shared.splits);
+  expect(shared.stream.ctas == 0 || shared.splits == 1, "tiles are shared in one way");
+  expect((shared.splits - 1) * of_cta < k_blocks, "every CTA has blocks of k");
+  if (shared.splits == 1) return;
+  expect(has_clusters(config), "there is a kernel");
+  expect(tiles <= clusters_at_once(shared.splits, sms) && tiles * shared.splits <= sms, "all clusters run at once");
+  expect(shared.splits <= decoding_warps(config.tile), "every CTA finishes some rows");
+  const int begin = pipeline_begin(config.tile, store_buffers(config.tile));
+  expect(begin + received_bytes(config.tile, shared.splits) <= kSmemLimit, "there is room for what is received");
+}
+
 void test_ranges_of_many_problems() {
-  int shared = 0;
+  int shared = 0, split = 0;
   for (const KernelConfig& config : kBlockScaledConfigs) {
-    if (!is_decoded_weight(config.operands)) continue;
+    if (!is_decoded_weight(config.operands) && !is_folded_weight(config.operands)) continue;
     for (const int sms : {132, 114, 16, 3})
       for (const int64_t m : {1, 64, 100, 300, 1024, 4096})
         for (const int64_t n : {128, 2880, 5120})
           for (const int64_t k : {64, 500, 1024, 2880, 14336, 1 << 24}) {
             test_ranges(config, problem(m, n, k), sms);
-            shared += share_tiles(config, problem(m, n, k), sms).stream.ctas > 0;
+            test_splits(config, problem(m, n, k), sms);
+            const SharedTiles found = share_tiles(config, problem(m, n, k), sms);
+            shared += found.stream.ctas > 0;
+            split += found.splits > 1;
           }
   }
   expect(shared > 1000, "many problems share tiles");
+  expect(split > 200, "and clusters have those of many others");
 }
 
 void test_when_tiles_are_shared() {
@@ -88,5 +107,5 @@ void test_when_tiles_are_shared() {
 int main() {
   test_ranges_of_many_problems();
   test_when_tiles_are_shared();
-  return report("stream-K");
+  return report("shared tiles");
 }

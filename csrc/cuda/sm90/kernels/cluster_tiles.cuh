@@ -1,0 +1,98 @@
+// The Scheduler of kernels of which a cluster has one tile: its CTAs split k, and each finishes some of the tile's rows
+// of wgmma, those of every splits-th warp. The other CTAs' warps of the same number send it their sums, straight into
+// its shared memory, where the pipeline was: so the sums lie in the same lanes and registers everywhere, no memory is
+// fenced, and what stores a tile stores these rows. For few tiles with a long k.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/common/pipeline.cuh"
+#include "cuda/ptx/shared.cuh"
+#include "cuda/sm90/heuristics/shared_tiles.h"
+#include "cuda/sm90/layout/kernel_params.h"
+#include "cuda/sm90/mainloop/kernel.cuh"
+
+namespace tileon::sm90 {
+
+template <typename Kernel>
+class ClusteredTiles {
+  using Params = typename Kernel::Params;
+  static_assert(Kernel::swapped && Kernel::row_blocks == 1 && std::is_same_v<typename Kernel::Sum, float>);
+
+ public:
+  static constexpr bool shares_tiles = true;
+
+  // Tile `first`, and no other: `step` is the number of tiles.
+  __device__ __forceinline__ ClusteredTiles(const Params& params, int first, int step)
+      : params_(params), tile_(first), step_(step) {}
+
+  __device__ __forceinline__ bool has_tile() const { return tile_ < params_.tiles; }
+  __device__ __forceinline__ void advance() { tile_ += step_; }
+  __device__ __forceinline__ TilePosition position() const { return GroupedTiles<Kernel>::position_of(params_, tile_); }
+  __device__ __forceinline__ TilePosition next_position() const { return position(); }  // there is none
+
+  // The tile's blocks of k that this CTA multiplies; the last CTA has fewer.
+  __device__ __forceinline__ int first_block() const { return rank() * params_.blocks_per_split; }
+  __device__ __forceinline__ int end_block() const {
+    return min(first_block() + params_.blocks_per_split, params_.k_blocks);
+  }
+  __device__ __forceinline__ int blocks() const { return end_block() - first_block(); }
+
+  // By each of the consumers' warps, with its sums. True: they are the tile's now, and this warp stores them; false:
+  // another CTA's warp has them.
+  __device__ __forceinline__ bool finish_sums(const typename Kernel::Shared& shared, int,
+                                              typename Kernel::Sums& sums) const {
+    const int warp = static_cast<int>(threadIdx.x) / 32, owner = warp % params_.splits;
+    const uint32_t received = shared.address + kReceivedBegin + warp * 8;
+    const bool is_owner = owner == rank();
+    if (is_owner && ptx::elect_one()) {
+      ptx::mbarrier_init(received, 1);
+      ptx::fence_mbarrier_init();
+      ptx::mbarrier_arrive_expect_tx(received, (params_.splits - 1) * kPartBytes);
+    }
+    ptx::cluster_arrive_relaxed();
+    ptx::cluster_wait();  // no CTA of the cluster reads its pipeline any more
+    if (!is_owner) {
+      const uint32_t place = place_of(shared, warp, rank() - (rank() > owner ? 1 : 0));
+      send(ptx::map_to_cta(place, owner), ptx::map_to_cta(received, owner), sums[0]);
+      return false;
+    }
+    wait_for_phase(received, 0);
+#pragma unroll 1
+    for (int other = 0; other < params_.splits - 1; ++other) add(place_of(shared, warp, other), sums[0]);
+    return true;
+  }
+
+ private:
+  static constexpr int kFours = Kernel::columns / 8;  // of a thread's sums
+  static constexpr int kPartBytes = part_bytes(Kernel::config);
+
+  static __device__ __forceinline__ int rank() { return static_cast<int>(blockIdx.y); }
+
+  // Where a lane's sums of the warp's part come, from the `other`-th of the other CTAs.
+  __device__ __forceinline__ uint32_t place_of(const typename Kernel::Shared& shared, int warp, int other) const {
+    const int part = warp / params_.splits * (params_.splits - 1) + other;
+    return shared.address + pipeline_begin(Kernel::config) + part * kPartBytes + threadIdx.x % 32 * 16;
+  }
+
+  static __device__ __forceinline__ void send(uint32_t place, uint32_t received,
+                                              const float (&sums)[Kernel::columns / 2]) {
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) ptx::store_async_16(place + i * 512, &sums[4 * i], received);
+  }
+
+  static __device__ __forceinline__ void add(uint32_t place, float (&sums)[Kernel::columns / 2]) {
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      const float4 four = ptx::load_shared_float4(place + i * 512);
+      float* sum = &sums[4 * i];
+      sum[0] += four.x, sum[1] += four.y, sum[2] += four.z, sum[3] += four.w;
+    }
+  }
+
+  const Params& params_;
+  int tile_, step_;
+};
+
+}  // namespace tileon::sm90
