@@ -30,7 +30,6 @@ DTYPE_IN_NAME = {
 CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_encoding"
 SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "Fp4WeightMainLoop"
 FOLDED, DIRECT_WEIGHT = "FoldedWeightMainLoop", "DirectWeightTypes"
-CLUSTERED = "ClusteredTiles"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
 TF32, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8 = "4Tf32", "WeightRowScale", "WeightBlockScale", "Mxfp8WeightMainLoop"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
@@ -343,39 +342,6 @@ class TestHopperKernels:
             assert {"HGMMA", "UTMALDG", "UTMASTG"} <= opcodes(body), name
             assert not opcodes(body) & {"HMMA", "LDGSTS"}, name
             assert all(i.endswith("x8.F32.TF32") for i in instructions(body) if i.startswith("HGMMA")), name
-
-    @pytest.mark.parametrize(
-        ("part", "family", "each"),
-        [
-            (WEIGHT, "sm90_weight_fp4", 4),
-            (WEIGHT_MXFP8, "sm90_weight_mxfp8", 2),
-            (WEIGHT_ROWS, "sm90_weight_codes", 4),
-            (WEIGHT_BLOCKS, "sm90_weight_blocks", 2),
-        ],
-    )
-    def test_decoded_weights_are_multiplied_as_16_bits(self, part: str, family: str, each: int) -> None:
-        """One kernel for each dtype of `a`, or of the output where `a` is bfloat16, and each kind of code and scale;
-        HGMMA without a dtype is of float16."""
-        found = {name: body for name, body in kernels(HOPPER).items() if part in name}
-        clustered = {name for name in found if CLUSTERED in name}
-        assert len(found) - len(clustered) == each * sum(row.name.startswith(family) for row in block_scaled())
-        assert len(clustered) >= each * 4, "of most widths, for clusters"
-        for name, body in found.items():
-            wanted = {"HGMMA", "UTMALDG"} if "ClusterReduction" in name else {"HGMMA", "UTMALDG", "UTMASTG"}
-            assert wanted <= opcodes(body), name
-            assert not opcodes(body) & {"HMMA", "LDGSTS"}, name
-            is_float16 = part in (WEIGHT_ROWS, WEIGHT_BLOCKS) and DTYPE_IN_NAME["float16"] in name
-            dtype = "F32" if is_float16 else "BF16"
-            assert all(i.endswith(dtype) for i in instructions(body) if i.startswith("HGMMA")), name
-
-    def test_clusters_send_sums_without_a_fence(self) -> None:
-        """Sixteen bytes at a time, which the receiver's barrier counts."""
-        found = {name: body for name, body in kernels(HOPPER).items() if CLUSTERED in name}
-        assert found
-        for name, body in found.items():
-            columns = int(re.search(r"Family\w\d+ELi(\d+)E", name)[1])  # type: ignore[index]
-            assert len(re.findall(r"\bSTAS\.128\b", body)) == columns // 8, name
-            assert not re.search(r"MEMBAR\S*\.GPU", body), name
 
     def test_operands_are_prepared_in_whole_vectors(self) -> None:
         found = {name: body for name, body in kernels(HOPPER).items() if PREPARES in name}

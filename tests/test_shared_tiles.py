@@ -1,6 +1,6 @@
 """Kernels whose tiles several CTAs share (csrc/cuda/sm90/heuristics/shared_tiles.h): the weights that are decoded in
-the main loop. Few tiles with a long k, which clusters share; more of them, and tiles of some rounds of which the last is
-not full, where CTAs hand their sums over through memory."""
+the main loop. Few tiles with a long k, which clusters share; more of them, and tiles of some rounds of which the last
+is not full, where CTAs hand their sums over through memory."""
 
 from __future__ import annotations
 

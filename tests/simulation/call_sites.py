@@ -36,7 +36,6 @@ KINDS = {
     "ptx::mbarrier_arrive_expect_tx": "mbarrier.arrive.expect_tx",
     "ptx::mbarrier_init": "mbarrier.init",
     "ptx::mbarrier_try_wait": "mbarrier.try_wait",
-    "ptx::store_async_16": "st.async",
     "ptx::store_release": "st.release",
     "ptx::tma_wait_read": "cp.async.bulk.wait_group.read",
     "ptx::wgmma_commit": "wgmma.commit_group",

@@ -171,6 +171,7 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "weight_codes_256x128x64", TWO, BFLOAT16_FP8_ROWS, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_codes_64x128x128", TWO, FLOAT16_INT8_ROWS, (130, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_codes_64x128x128", TWO, FLOAT16_INT8_ROWS, (40, 130, 4128), (0, 0), {"sms": 4}),
+    (HOPPER_BLOCK_SCALED, "weight_codes_64x128x128", TWO, FLOAT16_INT8_ROWS, (40, 330, 4128), (0, 0), {"sms": 5}),
     (HOPPER_BLOCK_SCALED, "weight_blocks_256x128x64", TWO, BFLOAT16_FP8_BLOCKS, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_blocks_64x128x128", TWO, BFLOAT16_FP8_BLOCKS, (130, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_256x128x64", TWO, BFLOAT16_MXFP4, (300, 264, 2592), (0, 0), {"sms": 4}),

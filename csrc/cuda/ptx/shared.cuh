@@ -358,13 +358,13 @@ __device__ __forceinline__ float4 load_cluster_16(uint32_t address) {
   return values;
 }
 
-// Stores at an address in the cluster's window, and counts the bytes at the barrier at another in the same CTA: who waits
-// there sees them. The thread itself goes on.
+// Stores at an address in the cluster's window, and counts the bytes at the barrier at another in the same CTA: who
+// waits there sees them. The thread itself goes on.
 __device__ __forceinline__ void store_async_16(uint32_t address, const float* values, uint32_t barrier) {
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-                   address),
-               "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3]), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3]), "r"(barrier)
+      : "memory");
 }
 
 // ---- registers: a warp's budget, and what the compiler may know of values ----

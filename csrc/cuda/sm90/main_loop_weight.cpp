@@ -94,8 +94,9 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
   const bool decodes_e4m3 = problem.b.dtype == kE4M3;
   uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
   const int ctas =
-      launch_sharing(block_weight_kernels(config, problem.b, problem.out_dtype), chosen, with_rows_of_a(problem, memory),
-                     gpu, memory + place.sums, stream, [&](const KernelParams& params) {
+      launch_sharing(block_weight_kernels(config, problem.b, problem.out_dtype), chosen,
+                     with_rows_of_a(problem, memory), gpu, memory + place.sums, stream,
+                     [&](const KernelParams& params) {
                        return WeightParams{params,
                                            static_cast<const uint8_t*>(scale.data),
                                            scale.strides.row_block,

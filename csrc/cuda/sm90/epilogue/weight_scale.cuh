@@ -182,8 +182,7 @@ class WeightBlockScale {
   // Where this thread's sums may wait, four and four, 128 places apart.
   __device__ __forceinline__ float4* aside() const {
     constexpr int kOfConsumer = kTile.tile_m / 8 * 128;
-    return aside_ +
-           (cta_number() * kTile.consumers + static_cast<int>(threadIdx.x) / 128) * kOfConsumer +
+    return aside_ + (cta_number() * kTile.consumers + static_cast<int>(threadIdx.x) / 128) * kOfConsumer +
            threadIdx.x % 128;
   }
 

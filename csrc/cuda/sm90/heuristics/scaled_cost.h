@@ -11,8 +11,8 @@
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/cost.h"
 #include "cuda/sm90/heuristics/cost_numbers.h"
-#include "cuda/sm90/heuristics/small_m.h"
 #include "cuda/sm90/heuristics/shared_tiles.h"
+#include "cuda/sm90/heuristics/small_m.h"
 
 namespace tileon::sm90 {
 

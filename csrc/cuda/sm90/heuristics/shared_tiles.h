@@ -1,5 +1,5 @@
-// How many CTAs share the k of a tile whose weight the main loop decodes, and what that saves: those of a cluster, which
-// add their sums through shared memory (kernels/cluster_split_k.cuh), or, of an output's last tiles, any CTAs
+// How many CTAs share the k of a tile whose weight the main loop decodes, and what that saves: those of a cluster,
+// which send each other their sums (kernels/cluster_tiles.cuh), or, of an output's last tiles, any CTAs
 // (layout/stream_k.h), which hand them over through memory. Pure functions, compiled by any C++ compiler.
 #pragma once
 
