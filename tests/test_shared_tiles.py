@@ -35,9 +35,9 @@ CASES = [
 ]
 LARGEST = [(config, weight) for config, weight in CASES if config.tile[0] == 256]
 
-FEW_TILES, MANY_TILES = (40, 130, 6176), (40, 9590, 4128)  # m, n, k: for clusters, and for stream-K
+FEW_TILES, MANY_TILES = (40, 130, 6176), (40, 9590, 4128)  # m, n, k: for clusters where there are any; for stream-K
 
-each_way = pytest.mark.parametrize("size", [FEW_TILES, MANY_TILES], ids=["clusters", "stream_k"])
+each_way = pytest.mark.parametrize("size", [FEW_TILES, MANY_TILES], ids=["few_tiles", "many_tiles"])
 each_case = pytest.mark.parametrize(("config", "weight"), CASES, ids=[f"{c.name}-{weight}" for c, weight in CASES])
 each_largest = pytest.mark.parametrize(("config", "weight"), LARGEST, ids=[f"{c.name}-{w}" for c, w in LARGEST])
 
@@ -78,7 +78,8 @@ def test_tiles_are_shared(gpu: torch.device, size: tuple[int, int, int], config:
 def test_every_tile_is_shared_by_as_many_ctas(gpu: torch.device, config: Config, weight: str) -> None:
     """By two to eight, on 132 SMs; columns of the tile, or rows of the weight, that nobody stores; with epilogues."""
     tile_m = config.tile[0]
-    for m, n, k in ((tile_m - 3, 130, 1184), (tile_m, 139, 1760), (9, 1100, 2592), (tile_m // 2, 264, 6176)):
+    few = ((tile_m - 3, 130, 1184), (tile_m, 139, 1760), (9, 1100, 2592), (tile_m // 2, 264, 6176))
+    for m, n, k in (*few, (9, 3800, 2592), (9, 4500, 2592), (9, 8000, 2592)):
         a, b = operands(weight, m, n, k, gpu, exact=True)
         wanted = expected(a, b, out_dtype=F32, bound=0.0)
         for _ in range(2):
@@ -125,7 +126,7 @@ def test_nan_stays_in_its_row(gpu: torch.device, size: tuple[int, int, int], con
 @each_largest
 @each_way
 def test_graphs_replay_it(gpu: torch.device, size: tuple[int, int, int], config: Config, weight: str) -> None:
-    """A replay finds the words of the replay before it, and other kernels' numbers in between."""
+    """Of stream-K a replay finds the words of the replay before it, and other kernels' numbers in between."""
     a, b = operands(weight, *size, gpu)
     wanted = run(config, a, b)
     others = torch.randn(512, 512, device=gpu)

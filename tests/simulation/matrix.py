@@ -96,13 +96,14 @@ DIRECT_CASES: list[tuple[int, int, int, dict]] = [
     (520, 200, 288, {"wide": True, "sms": 2}),
 ]
 # Of a weight that is decoded in the main loop, whose tiles CTAs share (heuristics/shared_tiles.h): less than a round of
-# tiles, by clusters of two to eight, by parts that begin anywhere, of three CTAs and at an odd stage too; the last two
-# of several rounds.
+# tiles, by clusters of two, three, four, five and eight, by parts that begin anywhere, of three CTAs and at an odd
+# stage too; the last two of several rounds.
 SHARED_CASES: list[tuple[int, int, int, dict]] = [
     (40, 130, 4128, {"sms": 4}),
     (40, 330, 4128, {"sms": 5}),
     (60, 120, 4128, {"sms": 8, "wide": True}),
     (40, 250, 1504, {"sms": 9, "out_dtype": 0, "slope": 2.0}),
+    (40, 120, 3104, {"sms": 3, "wide": True}),
     (50, 100, 2208, {"sms": 6, "activation": "none", "bias": False}),
     (300, 136, 3104, {"sms": 5, "out_dtype": 0, "slope": 2.0}),
     (300, 264, 2592, {"sms": 4, "wide": True}),

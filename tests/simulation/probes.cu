@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/wgmma.cuh"
@@ -380,7 +381,6 @@ const char* probe_hand_over(int way, int ctas, uint64_t* words, int* numbers, in
 const char* probe_fetch(int bulk, int waits, const int* from, int* out) {
   return run(fetch, Fetch{bulk != 0, waits != 0, from, out}, config_of(32, 136));
 }
-
 const char* probe_neighbour(int waits, uint32_t* out) {
   LaunchConfig config = config_of(32, 128);
   config.grid = config.cluster = dim3(1, 2);

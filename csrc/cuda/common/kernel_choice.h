@@ -40,7 +40,8 @@ constexpr int shared_limit(int capability) {
 }
 
 // Clusters of so many CTAs, each of which takes a whole SM. Clusters of three and more leave some of each GPC's SMs
-// over: of an H200's 132 take part 120 in clusters of four or eight, 117 of three, 110 of five.
+// over: of an H200's 132, 120 take part in clusters of four or eight, and 110 count for clusters of three, five or
+// seven, where 117, 110 and 105 do.
 inline int clusters_at_once(int ctas, int sm_count) {
   const int taken = ctas <= 2 ? sm_count : ctas % 2 == 0 ? sm_count * 10 / 11 : sm_count * 5 / 6;
   const int slots = taken / ctas;

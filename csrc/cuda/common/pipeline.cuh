@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 
 namespace tileon {
@@ -51,6 +52,12 @@ struct PipelineState {
     }
   }
 };
+
+// The same of bytes that other CTAs of the cluster sent.
+__device__ __forceinline__ void wait_for_phase_of_cluster(uint32_t barrier, uint32_t parity) {
+  Watchdog watchdog;
+  while (!ptx::mbarrier_try_wait_cluster(barrier, parity)) watchdog.tick();
+}
 
 // The pipeline's place in shared memory. `full` barriers complete when a stage's bytes have arrived, `empty` barriers
 // when every consumer has released it.

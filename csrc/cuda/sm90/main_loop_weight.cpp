@@ -36,8 +36,8 @@ SharingKernels<typename Set::Params> kernels_of(int config) {
   return {kernel_of<Set>(config), kernel_of<Clustered<Set>>(config)};
 }
 
-// Launches the kernel that shares tiles as it pays. `complete` makes a kernel's parameters of those that all kernels
-// have. Returns the number of CTAs.
+// Launches the kernel for the way that share_tiles chose. `complete` makes a kernel's parameters of those that all
+// kernels have. Returns the number of CTAs.
 template <typename Params, typename Complete>
 int launch_sharing(const SharingKernels<Params>& kernels, const KernelConfig& config, const Problem& problem,
                    const Gpu& gpu, void* scratch, cudaStream_t stream, const Complete& complete) {

@@ -1,6 +1,6 @@
 // PTX ISA: "State Spaces" (.shared), "ld", "st", "ldmatrix", "stmatrix"; "mbarrier",
 // "cp.async.bulk", "cp.async.bulk.tensor", "cp.async.bulk.wait_group", "prefetch"; "elect.sync", "bar",
-// "barrier.cluster", "mapa", "st.async", "ld" of .shared::cluster, "fence", "griddepcontrol".
+// "fence", "griddepcontrol".
 #pragma once
 
 #include <cstdint>
@@ -149,23 +149,6 @@ inline void store_release(uint64_t* word, uint64_t value, Site where = Site::her
 }
 inline uint64_t load_acquire(const uint64_t* word, Site where = Site::here()) {
   return simulation::load_acquire(word, where);
-}
-
-inline void cluster_arrive(Site where = Site::here()) { simulation::cluster_arrive(true, where); }
-inline void cluster_arrive_relaxed(Site where = Site::here()) { simulation::cluster_arrive(false, where); }
-inline void cluster_wait(Site where = Site::here()) { simulation::cluster_wait(where); }
-inline void mbarrier_arrive_cluster(uint32_t address, Site where = Site::here()) {
-  simulation::mbarrier_arrive_cluster(address, where);
-}
-inline void store_async_16(uint32_t address, const float* values, uint32_t barrier, Site where = Site::here()) {
-  simulation::store_async(address, {values[0], values[1], values[2], values[3]}, barrier, where);
-}
-inline uint32_t map_to_cta(uint32_t shared, uint32_t rank) { return simulation::map_to_cta(shared, rank); }
-inline uint32_t load_cluster_4(uint32_t address, Site where = Site::here()) {
-  return simulation::load_cluster<uint32_t>(address, where);
-}
-inline float4 load_cluster_16(uint32_t address, Site where = Site::here()) {
-  return simulation::load_cluster<float4>(address, where);
 }
 
 template <int kCount>

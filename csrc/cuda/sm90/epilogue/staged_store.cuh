@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "cuda/common/epilogue_store.cuh"
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/heuristics/config.h"

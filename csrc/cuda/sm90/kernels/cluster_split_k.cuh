@@ -3,6 +3,7 @@
 // rate.
 #pragma once
 
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/mainloop/kernel.cuh"

@@ -1,13 +1,14 @@
-// The Scheduler of kernels of which a cluster has one tile: its CTAs split k, and each finishes some of the tile's rows
-// of wgmma, those of every splits-th warp. The other CTAs' warps of the same number send it their sums, straight into
-// its shared memory, where the pipeline was: so the sums lie in the same lanes and registers everywhere, no memory is
-// fenced, and what stores a tile stores these rows. For few tiles with a long k.
+// The Scheduler of kernels that compute one tile per cluster. The cluster's CTAs split k. Warp w of every CTA has the
+// sums of the same rows of wgmma, and CTA w % splits finishes them: warps w of the other CTAs send it theirs, straight
+// into its shared memory, where the pipeline was. So a sum lies in the same lane and register everywhere, no memory is
+// fenced, and these rows are stored as any kernel stores a tile's. For few tiles with a long k.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "cuda/common/pipeline.cuh"
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/heuristics/shared_tiles.h"
 #include "cuda/sm90/layout/kernel_params.h"
@@ -19,6 +20,7 @@ template <typename Kernel>
 class ClusteredTiles {
   using Params = typename Kernel::Params;
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && std::is_same_v<typename Kernel::Sum, float>);
+  static_assert(kReceivedBegin + decoding_warps(Kernel::config) * 8 <= kExponentsBegin);
 
  public:
   static constexpr bool shares_tiles = true;
@@ -51,14 +53,16 @@ class ClusteredTiles {
       ptx::fence_mbarrier_init();
       ptx::mbarrier_arrive_expect_tx(received, (params_.splits - 1) * kPartBytes);
     }
-    ptx::cluster_arrive_relaxed();
-    ptx::cluster_wait();  // no CTA of the cluster reads its pipeline any more
+    ptx::cluster_arrive_having_read();
+    // No CTA of the cluster reads its pipeline any more: a warp's reads end before its last products do. The owner's
+    // barrier is known by its own fence.
+    ptx::cluster_wait();
     if (!is_owner) {
       const uint32_t place = place_of(shared, warp, rank() - (rank() > owner ? 1 : 0));
       send(ptx::map_to_cta(place, owner), ptx::map_to_cta(received, owner), sums[0]);
       return false;
     }
-    wait_for_phase(received, 0);
+    wait_for_phase_of_cluster(received, 0);
 #pragma unroll 1
     for (int other = 0; other < params_.splits - 1; ++other) add(place_of(shared, warp, other), sums[0]);
     return true;

@@ -138,8 +138,8 @@ class StreamedTiles {
   int lowest_ = 0;           // tile of them
 };
 
-// What the producer's warp does of such a kernel: its first load, and the others. Not in the loop of other kernels:
-// asked for a tile's blocks there, ptxas schedules all of them anew.
+// What the producer's warp does of a kernel whose Scheduler shares tiles, this one or ClusteredTiles: its first load,
+// and the others. Not in the loop of other kernels: asked for a tile's blocks there, ptxas schedules all of them anew.
 template <typename Kernel>
 __device__ __forceinline__ void start_parts(const typename Kernel::Params& params, Producer<Kernel>& producer) {
   const typename Kernel::Scheduler tiles(params, blockIdx.x, gridDim.x);

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "cuda/common/pipeline.cuh"
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/kernel_params.h"
@@ -21,7 +22,6 @@ constexpr int exponents_of_consumer(const TileConfig& tile) { return (tile.mma_c
 static_assert(Pipeline::kBarrierBytes <= kExponentsBegin);
 
 constexpr int kReceivedBegin = Pipeline::kBarrierBytes;  // of kernels/cluster_tiles.cuh: a barrier for each warp
-static_assert(kReceivedBegin + 12 * 8 <= kExponentsBegin);
 
 // Of all CTAs of the grid.
 __device__ __forceinline__ int cta_number() { return static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x); }
@@ -114,7 +114,8 @@ struct TileOfB<kConfig, kMajor, 0> {
   using Type = OperandTile<kConfig.tile_n, kConfig.block_k, kMajor, kConfig.element_bytes>;
 };
 
-// Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles, kernels/stream_k.cuh
+// Scheduler   which tiles of the output a CTA computes, in which order    GroupedTiles, kernels/stream_k.cuh,
+//                                                                         kernels/cluster_tiles.cuh
 // MainLoop    a tile's sums out of the pipeline's stages                  mainloop/mma*.cuh
 // AccumulatorScale  from those sums to the product                        Unscaled, epilogue/accumulator_scale.cuh
 // Store       bias, activation, rounding, and the way to the output       epilogue/*_store.cuh

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/common/pipeline.cuh"
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/layout/operand_tile.h"

@@ -176,7 +176,7 @@ KernelFunction<FoldedWeightParams> sharing_kernel(FoldedWeightKernels<kCode, kOu
   }
 }
 
-// Any of their last tiles is shared, or a cluster has each.
+// The kernel for whole tiles and stream-K, and the one for clusters.
 template <int kNumber, DType kCode, ScaleType kScale, DType kOut>
 KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale, kOut> set) {
   return sharing_kernel<kNumber, StreamedTiles>(set);

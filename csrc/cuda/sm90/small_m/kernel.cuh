@@ -9,6 +9,7 @@
 #include "cuda/common/epilogue_store.cuh"
 #include "cuda/common/pipeline.cuh"
 #include "cuda/common/swizzle.h"
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/ptx/wgmma.cuh"
 #include "cuda/sm90/layout/kernel_params.h"

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "cuda/common/pipeline.cuh"
+#include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/heuristics/small_m.h"
 #include "cuda/sm90/layout/kernel_params.h"
