@@ -186,6 +186,7 @@ FEW_SIZES: dict[str, dict[str, object]] = {
         "sizes": lambda tile: (1, tile + 1),
         "k_sizes": lambda row: (row.k_step, 3 * row.tile[2] + row.k_step),
     },
+    "test_shared_tiles": {"TILES_OF_FEW_CTAS": ()},
     "test_block_scaled_extremes": {"PARTNERS": (110, 136), "SMALL": (0, 2, 7), "LARGE": (252, 254)},
 }
 
@@ -205,6 +206,7 @@ LEFT_OUT = {
     "test_every_layer_keeps_the_accuracy": "has no driver, which torch's optimizers ask",
     "test_prints_a_table_of_passes": "has the CPU's tensors",
     "test_more_batches_than_a_grid_has_rows": "is too slow for so many CTAs",
+    "many_tiles": "is too slow for so many CTAs",
 }
 
 # Tests by a part of their name, of sums as tensor cores cut them, which take the simulation longer: these two minutes.

@@ -36,6 +36,7 @@ CASES = [
 LARGEST = [(config, weight) for config, weight in CASES if config.tile[0] == 256]
 
 FEW_TILES, MANY_TILES = (40, 130, 6176), (40, 9590, 4128)  # m, n, k: for clusters where there are any; for stream-K
+TILES_OF_FEW_CTAS = ((9, 3800, 2592), (9, 4500, 2592), (9, 8000, 2592))  # by clusters of four, three and two
 
 each_way = pytest.mark.parametrize("size", [FEW_TILES, MANY_TILES], ids=["few_tiles", "many_tiles"])
 each_case = pytest.mark.parametrize(("config", "weight"), CASES, ids=[f"{c.name}-{weight}" for c, weight in CASES])
@@ -79,7 +80,7 @@ def test_every_tile_is_shared_by_as_many_ctas(gpu: torch.device, config: Config,
     """By two to eight, on 132 SMs; columns of the tile, or rows of the weight, that nobody stores; with epilogues."""
     tile_m = config.tile[0]
     few = ((tile_m - 3, 130, 1184), (tile_m, 139, 1760), (9, 1100, 2592), (tile_m // 2, 264, 6176))
-    for m, n, k in (*few, (9, 3800, 2592), (9, 4500, 2592), (9, 8000, 2592)):
+    for m, n, k in (*few, *TILES_OF_FEW_CTAS):
         a, b = operands(weight, m, n, k, gpu, exact=True)
         wanted = expected(a, b, out_dtype=F32, bound=0.0)
         for _ in range(2):
