@@ -312,6 +312,8 @@ void store_async(uint32_t address, const float (&values)[4], uint32_t barrier, S
   task.bytes = sizeof values;
   std::memcpy(task.words, values, sizeof values);
   start_load(task);
+  constexpr size_t most = 64;  // wait at a time: thousands would take a tile's time each
+  if (tasks.size() > most) run_some_task();
 }
 
 void store_box_by_warp(const CUtensorMap& map, uint32_t shared, const int* at, int dimensions, Site where) {
