@@ -157,7 +157,7 @@ def test_tiles_are_not_shared_where_a_gpu_lends_fewer_sms(simulation):
     row = simulation.rows(HOPPER_BLOCK_SCALED).index("sm90_weight_codes_64x128x128")
     outputs = []
     for device in ("h200", "h200_context"):
-        problem = block_scaled_problem(simulation, 40, 1100, 4128, (BFLOAT16, E4M3), ROW_SCALE, out_dtype=2, sms=132)
+        problem = block_scaled_problem(simulation, 20, 9590, 2592, (BFLOAT16, E4M3), ROW_SCALE, out_dtype=2, sms=132)
         simulation.choose_device(device)
         try:
             assert problem.run(HOPPER_BLOCK_SCALED, row, 0) is None
