@@ -86,8 +86,8 @@ struct Problem {
   // Only read of fp8, whose sums may stay in the tensor core (docs/fp8_error.md); of operands with e8m0 scales, which
   // may be folded (core/fold.h), and of mxfp4, which may be multiplied as e5m2.
   bool fast_accum = false;
-  // Whether CTAs may share k through memory where there are few tiles (cuda/sm80/heuristics/k_slices.h). The order of
-  // the sums then depends on the sizes, and the sums of the slices take scratch.
+  // Whether CTAs may share k where there are few tiles (cuda/sm80/heuristics/k_slices.h, and shared_tiles.h of sm90).
+  // The order of the sums then depends on the sizes, and sums that are handed over through memory take scratch.
   bool may_slice_k = true;
   Operand a;
   Operand b;

@@ -32,6 +32,12 @@ __device__ __forceinline__ void wait_for_phase(uint32_t barrier, uint32_t parity
   while (!ptx::mbarrier_try_wait(barrier, parity)) watchdog.tick();
 }
 
+// The same of bytes that other CTAs of the cluster sent.
+__device__ __forceinline__ void wait_for_phase_of_cluster(uint32_t barrier, uint32_t parity) {
+  Watchdog watchdog;
+  while (!ptx::mbarrier_try_wait_cluster(barrier, parity)) watchdog.tick();
+}
+
 // Where a role stands in the pipeline: the stage, and how often it has gone round, modulo two.
 struct PipelineState {
   int stage = 0;
@@ -52,12 +58,6 @@ struct PipelineState {
     }
   }
 };
-
-// The same of bytes that other CTAs of the cluster sent.
-__device__ __forceinline__ void wait_for_phase_of_cluster(uint32_t barrier, uint32_t parity) {
-  Watchdog watchdog;
-  while (!ptx::mbarrier_try_wait_cluster(barrier, parity)) watchdog.tick();
-}
 
 // The pipeline's place in shared memory. `full` barriers complete when a stage's bytes have arrived, `empty` barriers
 // when every consumer has released it.

@@ -25,15 +25,16 @@ uint64_t next_launch() {
   return mixed == 0 ? 1 : mixed;
 }
 
-// A config's kernels: for tiles of which the last ones may be shared, and for those that clusters share.
+// A config's kernels: for tiles of which the last ones may be shared, and, where has_clusters, for those that clusters
+// share.
 template <typename Params>
 struct SharingKernels {
   KernelHandle<Params>& streamed;
-  KernelHandle<Params>& clustered;
+  KernelHandle<Params>* clustered = nullptr;
 };
 template <typename Set>
 SharingKernels<typename Set::Params> kernels_of(int config) {
-  return {kernel_of<Set>(config), kernel_of<Clustered<Set>>(config)};
+  return {kernel_of<Set>(config), &kernel_of<Clustered<Set>>(config)};
 }
 
 // Launches the kernel for the way that share_tiles chose. `complete` makes a kernel's parameters of those that all
@@ -54,7 +55,7 @@ int launch_sharing(const SharingKernels<Params>& kernels, const KernelConfig& co
   const LaunchPlan plan = plan_launch(config.operands, config.tile, splits, problem, gpu);
   Params params = complete(plan.params);
   params.stream = {plan.params.tiles, 0, plan.params.k_blocks};
-  KernelHandle<Params>& kernel = splits > 1 ? kernels.clustered : kernels.streamed;
+  KernelHandle<Params>& kernel = splits > 1 ? *kernels.clustered : kernels.streamed;
   launch(kernel, gpu, plan.grid(), threads, plan.shared_bytes, params, stream);
   return plan.clusters * plan.cluster_ctas;
 }
@@ -144,12 +145,12 @@ void run_weight_blocks(int config, const Problem& problem, const Gpu& gpu, uint8
 
 // ---- folds, the weight's in the main loop ----
 
-SharingKernels<FoldedWeightParams> folded_weight_kernels(int config, DType code, DType out) {
+KernelHandle<FoldedWeightParams>& folded_weight_kernel(int config, DType code, DType out) {
   if (code == kE2M1)
-    return out == kF16 ? kernels_of<FoldedWeightKernels<kE2M1, kF16>>(config)
-                       : kernels_of<FoldedWeightKernels<kE2M1, kBF16>>(config);
-  return out == kF16 ? kernels_of<FoldedWeightKernels<kE4M3, kF16>>(config)
-                     : kernels_of<FoldedWeightKernels<kE4M3, kBF16>>(config);
+    return out == kF16 ? kernel_of<FoldedWeightKernels<kE2M1, kF16>>(config)
+                       : kernel_of<FoldedWeightKernels<kE2M1, kBF16>>(config);
+  return out == kF16 ? kernel_of<FoldedWeightKernels<kE4M3, kF16>>(config)
+                     : kernel_of<FoldedWeightKernels<kE4M3, kBF16>>(config);
 }
 
 FoldedScratch folded_scratch(const KernelConfig& config, const Problem& problem, const Gpu& gpu) {
@@ -168,13 +169,12 @@ void run_folded_weight(int config, const Problem& problem, const Gpu& gpu, uint8
                         use_dependent_launch(), stream);
   Problem folded = problem;
   folded.a = {{memory, place.pitch_a, 1, 0}, kE4M3, {}};
-  launch_sharing(
-      folded_weight_kernels(config, problem.b.dtype, problem.out_dtype), chosen, folded, gpu, memory + place.sums,
-      stream, [&](const KernelParams& params) {
-        const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
-        return FoldedWeightParams{
-            {{params, of_a, of_b, problem.global_scale}}, factors, place.factors_stride, kStagesOfFoldedSums};
-      });
+  const SharingKernels<FoldedWeightParams> kernels{folded_weight_kernel(config, problem.b.dtype, problem.out_dtype)};
+  launch_sharing(kernels, chosen, folded, gpu, memory + place.sums, stream, [&](const KernelParams& params) {
+    const OperandFactors of_a{scales_a, 1, 0, 0}, of_b{scales_b, 1, 0, 0};
+    return FoldedWeightParams{
+        {{params, of_a, of_b, problem.global_scale}}, factors, place.factors_stride, kStagesOfFoldedSums};
+  });
 }
 
 }  // namespace

@@ -106,6 +106,12 @@ constexpr int received_bytes(const TileConfig& tile, int splits) {
   return ceil_divide(decoding_warps(tile), splits) * (splits - 1) * part_bytes(tile);
 }
 
+// Whether all tiles run at once as clusters of `splits` CTAs, each of which has blocks of k.
+inline bool fit_clusters(int64_t tiles, int k_blocks, int splits, int sm_count) {
+  const bool have_blocks = ceil_divide(k_blocks, ceil_divide(k_blocks, splits)) == splits;
+  return have_blocks && tiles <= clusters_at_once(splits, sm_count) && tiles * splits <= sm_count;
+}
+
 // Nanoseconds of a tile by a cluster of `splits` CTAs.
 inline double cluster_ns(const KernelConfig& config, int k_blocks, int splits) {
   const double k = static_cast<double>(ceil_divide(k_blocks, splits)) * config.tile.block_k;
@@ -125,11 +131,9 @@ inline SharedTiles share_tiles(const KernelConfig& config, const Problem& proble
   SharedTiles best{{static_cast<int>(tiles), 0, k_blocks}, static_cast<double>(rounds) * of_tile};
   if (!problem.may_slice_k || tiles % sm_count == 0) return best;
   for (const int splits : kCtasOfCluster) {
-    const bool is_balanced = ceil_divide(k_blocks, ceil_divide(k_blocks, splits)) == splits;
-    const bool fit = tiles <= clusters_at_once(splits, sm_count) && tiles * splits <= sm_count;
-    if (!has_clusters(config) || !is_balanced || !fit) continue;
+    if (!has_clusters(config) || !fit_clusters(tiles, k_blocks, splits, sm_count)) continue;
     const double ns = cluster_ns(config, k_blocks, splits);
-    if (ns < best.ns) best = {{static_cast<int>(tiles), 0, k_blocks}, ns, splits};
+    if (ns < best.ns) best = {best.stream, ns, splits};
   }
   const int64_t whole = std::max<int64_t>(rounds - 2, 0);
   const auto consider = [&](int64_t ctas) {

@@ -3,6 +3,4 @@
 namespace tileon::sm90 {
 template KernelFunction<FoldedWeightParams> find_kernel<FoldedWeightKernels<kE4M3, kF16>>(int);
 template KernelFunction<FoldedWeightParams> find_kernel<FoldedWeightKernels<kE4M3, kBF16>>(int);
-template KernelFunction<FoldedWeightParams> find_kernel<Clustered<FoldedWeightKernels<kE4M3, kF16>>>(int);
-template KernelFunction<FoldedWeightParams> find_kernel<Clustered<FoldedWeightKernels<kE4M3, kBF16>>>(int);
 }  // namespace tileon::sm90

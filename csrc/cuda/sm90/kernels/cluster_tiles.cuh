@@ -16,23 +16,19 @@
 
 namespace tileon::sm90 {
 
+// A CTA has tile `first` of GroupedTiles, and no other, for its `step` is the number of tiles.
 template <typename Kernel>
-class ClusteredTiles {
-  using Params = typename Kernel::Params;
+class ClusteredTiles : public GroupedTiles<Kernel> {
+  using GroupedTiles<Kernel>::params_;
   static_assert(Kernel::swapped && Kernel::row_blocks == 1 && std::is_same_v<typename Kernel::Sum, float>);
   static_assert(kReceivedBegin + decoding_warps(Kernel::config) * 8 <= kExponentsBegin);
 
  public:
   static constexpr bool shares_tiles = true;
 
-  // Tile `first`, and no other: `step` is the number of tiles.
-  __device__ __forceinline__ ClusteredTiles(const Params& params, int first, int step)
-      : params_(params), tile_(first), step_(step) {}
+  using GroupedTiles<Kernel>::GroupedTiles;
 
-  __device__ __forceinline__ bool has_tile() const { return tile_ < params_.tiles; }
-  __device__ __forceinline__ void advance() { tile_ += step_; }
-  __device__ __forceinline__ TilePosition position() const { return GroupedTiles<Kernel>::position_of(params_, tile_); }
-  __device__ __forceinline__ TilePosition next_position() const { return position(); }  // there is none
+  __device__ __forceinline__ TilePosition next_position() const { return this->position(); }  // there is none
 
   // The tile's blocks of k that this CTA multiplies; the last CTA has fewer.
   __device__ __forceinline__ int first_block() const { return rank() * params_.blocks_per_split; }
@@ -94,9 +90,6 @@ class ClusteredTiles {
       sum[0] += four.x, sum[1] += four.y, sum[2] += four.z, sum[3] += four.w;
     }
   }
-
-  const Params& params_;
-  int tile_, step_;
 };
 
 }  // namespace tileon::sm90

@@ -29,6 +29,24 @@ __device__ __forceinline__ void produce(const KernelParams& params, Producer<Ker
   }
 }
 
+// What the producer's warp does of a kernel whose Scheduler shares tiles: its first load, and the others. Not in the
+// loop of other kernels: asked for a tile's blocks there, ptxas schedules all of them anew.
+template <typename Kernel>
+__device__ __forceinline__ void start_parts(const typename Kernel::Params& params, Producer<Kernel>& producer) {
+  const typename Kernel::Scheduler tiles(params, blockIdx.x, gridDim.x);
+  producer.start(tiles.position(), tiles.first_block());
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void produce_parts(const typename Kernel::Params& params, Producer<Kernel>& producer) {
+  typename Kernel::Scheduler tiles(params, blockIdx.x, gridDim.x);
+  producer.load_blocks(tiles.first_block() + 1, tiles.end_block());
+  for (tiles.advance(); tiles.has_tile(); tiles.advance()) {
+    producer.move_to(tiles.position());
+    producer.load_blocks(tiles.first_block(), tiles.end_block());
+  }
+}
+
 template <typename Kernel>
 __device__ __forceinline__ void consume(const typename Kernel::Params& params,
                                         const typename Kernel::StagePipeline& pipeline,

@@ -182,7 +182,7 @@ struct WeightBlocksKernels : KernelSet<WeightBlocksParams, kBlockScaledConfigCou
 template <DType kCode, DType kOut>
 struct FoldedWeightKernels : KernelSet<FoldedWeightParams, kBlockScaledConfigCount> {};
 
-// Of the four sets above the kernels for clusters; of folds there are none (has_clusters).
+// Of the three sets of decoded weights the kernels for clusters.
 template <typename Set>
 struct Clustered : KernelSet<typename Set::Params, Set::kConfigCount> {};
 

@@ -210,7 +210,7 @@ class GroupedTiles {
     return position;
   }
 
- private:
+ protected:
   const KernelParams& params_;
   int tile_, step_;
 };

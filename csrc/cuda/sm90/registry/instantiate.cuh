@@ -164,18 +164,6 @@ KernelFunction<WeightBlocksParams> sharing_kernel(WeightBlocksKernels<kA>) {
   }
 }
 
-template <int kNumber, template <typename> class Scheduler, DType kCode, DType kOut>
-KernelFunction<FoldedWeightParams> sharing_kernel(FoldedWeightKernels<kCode, kOut>) {
-  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
-  if constexpr (config.operands == (kCode == kE2M1 ? Operands::kFoldedE2M1 : Operands::kFoldedE4M3)) {
-    using Folds = Float8<__nv_fp8_e4m3, __nv_fp8_e4m3>;
-    using Scale = FoldedWeightScale<kCode, config.tile, DeviceType<kOut>>;
-    return &gemm<SharingKernel<Scheduler, config.tile, Folds, FoldedWeightMainLoop, Scale>>;
-  } else {
-    return nullptr;
-  }
-}
-
 // The kernel for whole tiles and stream-K, and the one for clusters.
 template <int kNumber, DType kCode, ScaleType kScale, DType kOut>
 KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale, kOut> set) {
@@ -189,14 +177,23 @@ template <int kNumber, DType kA>
 KernelFunction<WeightBlocksParams> kernel_function(WeightBlocksKernels<kA> set) {
   return sharing_kernel<kNumber, StreamedTiles>(set);
 }
-template <int kNumber, DType kCode, DType kOut>
-KernelFunction<FoldedWeightParams> kernel_function(FoldedWeightKernels<kCode, kOut> set) {
-  return sharing_kernel<kNumber, StreamedTiles>(set);
-}
 template <int kNumber, typename Set>
 KernelFunction<typename Set::Params> kernel_function(Clustered<Set>) {
   if constexpr (has_clusters(kBlockScaledConfigs[kNumber])) {
     return sharing_kernel<kNumber, ClusteredTiles>(Set());
+  } else {
+    return nullptr;
+  }
+}
+
+// Of folds there is no kernel for clusters.
+template <int kNumber, DType kCode, DType kOut>
+KernelFunction<FoldedWeightParams> kernel_function(FoldedWeightKernels<kCode, kOut>) {
+  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
+  if constexpr (config.operands == (kCode == kE2M1 ? Operands::kFoldedE2M1 : Operands::kFoldedE4M3)) {
+    using Folds = Float8<__nv_fp8_e4m3, __nv_fp8_e4m3>;
+    using Scale = FoldedWeightScale<kCode, config.tile, DeviceType<kOut>>;
+    return &gemm<SharingKernel<StreamedTiles, config.tile, Folds, FoldedWeightMainLoop, Scale>>;
   } else {
     return nullptr;
   }
