@@ -1,6 +1,6 @@
 """Hopper's kernels that decode a weight of mxfp4, nvfp4 or mxfp8 while the tensor core multiplies, each config by its
-number, beside a bfloat16 `a`, and beside codes that are prepared as bfloat16: exact sums first, then epilogues, scales
-of any size, and what is no number."""
+number, beside an `a` of bfloat16, of fp4 also of float16, and beside codes that are prepared as bfloat16: exact sums
+first, then epilogues, scales of any size, and what is no number."""
 
 from __future__ import annotations
 
@@ -20,20 +20,25 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 FAMILIES = {"sm90_weight_fp4": ("mxfp4", "nvfp4"), "sm90_weight_mxfp8": ("mxfp8",)}
-CASES = [
+# Each config with the weights that it takes, and those with what `a` may be.
+CODES = [
     (config, name)
     for config in configs.block_scaled()
     for family, names in FAMILIES.items()
     for name in names
     if config.name.startswith(family)
 ]
-FIRST = {name: config for config, name in reversed(CASES)}
+CASES = [(*case, wide) for case in CODES for wide in ("bfloat16", "float16") if f"{wide}*{case[1]}" in case[0].operands]
+FIRST = {name: config for config, name in reversed(CODES)}
 # Of two operands with scales: what `a` is beside a weight.
 PAIRS = {"mxfp4": ("mxfp4", "mxfp8"), "nvfp4": ("nvfp4",), "mxfp8": ("mxfp8", "mxfp4")}
 # Edges everywhere; one block; whole tiles; several tiles of a CTA; one row; an end of k within a stage.
 SIZES = [(200, 264, 352), (64, 128, 64), (256, 256, 256), (1300, 1100, 96), (1, 40, 160), (33, 17, 32)]
 
-each_case = pytest.mark.parametrize(("config", "name"), CASES, ids=[f"{config.name}-{name}" for config, name in CASES])
+each_case = pytest.mark.parametrize(
+    ("config", "name", "wide"), CASES, ids=[f"{config.name}-{name}-{wide}" for config, name, wide in CASES]
+)
+each_codes = pytest.mark.parametrize(("config", "name"), CODES, ids=[f"{config.name}-{name}" for config, name in CODES])
 each_weight = pytest.mark.parametrize("name", list(PAIRS))
 
 
@@ -51,9 +56,9 @@ def packed(b: Scaled) -> Scaled:
 
 
 @each_case
-def test_sums_of_small_whole_numbers_are_exact(gpu: torch.device, config: Config, name: str) -> None:
+def test_sums_of_small_whole_numbers_are_exact(gpu: torch.device, config: Config, name: str, wide: str) -> None:
     for m, n, k in SIZES:
-        a, b = make("bfloat16", m, k, True).to(gpu), make(name, n, k, True).to(gpu)
+        a, b = make(wide, m, k, True).to(gpu), make(name, n, k, True).to(gpu)
         for out_dtype in (BF16, F32, F16):
             wanted = expected(a, b, out_dtype=out_dtype, bound=0.0)
             assert_product(run(config, a, packed(b), out_dtype=out_dtype), wanted, f"{m}x{n}x{k}")
@@ -77,9 +82,9 @@ def test_a_weight_that_tma_cannot_read_goes_another_way(gpu: torch.device, name:
 
 
 @each_case
-def test_the_sums_are_finished(gpu: torch.device, config: Config, name: str) -> None:
+def test_the_sums_are_finished(gpu: torch.device, config: Config, name: str, wide: str) -> None:
     m, n, k = 150, 200, 288
-    a, b = make("bfloat16", m, k).to(gpu), make(name, n, k).to(gpu)
+    a, b = make(wide, m, k).to(gpu), make(name, n, k).to(gpu)
     bias, scale = torch.linspace(-30, 30, n, device=gpu), torch.full((), 0.75, device=gpu)
     for activation, out_dtype in (("none", BF16), ("leaky_relu", BF16), ("relu", BF16), ("gelu", BF16), ("relu", F32)):
         actual = run(config, a, packed(b), bias, scale, activation=activation, slope=0.25, out_dtype=out_dtype)
@@ -88,22 +93,24 @@ def test_the_sums_are_finished(gpu: torch.device, config: Config, name: str) -> 
 
 
 @each_case
-def test_every_scale(gpu: torch.device, config: Config, name: str) -> None:
-    """Elements under all bytes from 2^-127 to 2^117, each exact; of mxfp8 some are beyond bfloat16."""
+def test_every_scale(gpu: torch.device, config: Config, name: str, wide: str) -> None:
+    """Elements under all bytes from 2^-127 to 2^117, each exact; of mxfp8 some are beyond bfloat16, of mxfp4 some are
+    beyond float16, which holds those from 2^-20 to 2^9."""
     n, k = 256, 64
     if name == "nvfp4":
         return
-    a, b = make("bfloat16", 3, k, True), make(name, n, k, True)
+    a, b = make(wide, 3, k, True), make(name, n, k, True)
     assert b.scale is not None
-    elements = b.elements / torch.exp2(b.scale.view(torch.uint8).double() - 127).repeat_interleave(32, 1)
-    bytes_ = torch.arange(n, dtype=torch.uint8).clamp(max=244)[:, None].expand(n, k // 32).contiguous()
-    elements = elements * torch.exp2(bytes_[:, :1].double() - 127)
-    weight = replace(b, scale=bytes_.view(torch.float8_e8m0fnu), elements=elements)
-    actual = run(config, a.to(gpu), packed(weight.to(gpu)), out_dtype=F32)
-    assert_product(actual, expected(a.to(gpu), weight.to(gpu), out_dtype=F32, bound=0.0))
+    codes = b.elements / torch.exp2(b.scale.view(torch.uint8).double() - 127).repeat_interleave(32, 1)
+    for first, last in ((0, 244), (127 - 20, 127 + 9)):
+        bytes_ = torch.arange(n, dtype=torch.uint8).clamp(first, last)[:, None].expand(n, k // 32).contiguous()
+        elements = codes * torch.exp2(bytes_[:, :1].double() - 127)
+        weight = replace(b, scale=bytes_.view(torch.float8_e8m0fnu), elements=elements)
+        actual = run(config, a.to(gpu), packed(weight.to(gpu)), out_dtype=F32)
+        assert_product(actual, expected(a.to(gpu), weight.to(gpu), out_dtype=F32, bound=0.0))
 
 
-@each_case
+@each_codes
 def test_every_code_of_mxfp8(gpu: torch.device, config: Config, name: str) -> None:
     """Each code that is a number, under scales that bfloat16 holds them under, and under those that it does not."""
     if name != "mxfp8":
@@ -121,7 +128,7 @@ def test_every_code_of_mxfp8(gpu: torch.device, config: Config, name: str) -> No
     assert torch.equal(actual.cpu().double(), values.t())
 
 
-@each_case
+@each_codes
 def test_two_operands_with_scales(gpu: torch.device, config: Config, name: str) -> None:
     """`a` is prepared as bfloat16; of nvfp4 each of its rows may have a global scale of its own."""
     for of_a in PAIRS[name]:
@@ -138,7 +145,7 @@ def test_two_operands_with_scales(gpu: torch.device, config: Config, name: str) 
             assert_product(run(config, a, packed(b), bias, factors, activation="relu", out_dtype=BF16), wanted)
 
 
-@each_case
+@each_codes
 def test_what_bfloat16_does_not_hold_of_a_is_computed_anew(gpu: torch.device, config: Config, name: str) -> None:
     """Codes of e4m3 under scales below 2^-124, which the weight's scales bring back."""
     if name == "nvfp4":
@@ -157,10 +164,10 @@ def test_what_bfloat16_does_not_hold_of_a_is_computed_anew(gpu: torch.device, co
 
 
 @each_case
-def test_what_is_no_number(gpu: torch.device, config: Config, name: str) -> None:
+def test_what_is_no_number(gpu: torch.device, config: Config, name: str, wide: str) -> None:
     """A NaN scale makes its row of the weight NaN, NaN or infinity in `a` its row; all else stays as it was."""
     m, n, k = 70, 140, 96
-    a, b = make("bfloat16", m, k, True).to(gpu), make(name, n, k, True).to(gpu)
+    a, b = make(wide, m, k, True).to(gpu), make(name, n, k, True).to(gpu)
     assert b.scale is not None
     before = run(config, a, packed(b), out_dtype=F32)
     scale = b.scale.view(torch.uint8).clone()
@@ -176,8 +183,8 @@ def test_what_is_no_number(gpu: torch.device, config: Config, name: str) -> None
 
 
 @each_case
-def test_the_same_bits_every_time(gpu: torch.device, config: Config, name: str) -> None:
-    a, b = make("bfloat16", 200, 640).to(gpu), make(name, 264, 640).to(gpu)
+def test_the_same_bits_every_time(gpu: torch.device, config: Config, name: str, wide: str) -> None:
+    a, b = make(wide, 200, 640).to(gpu), make(name, 264, 640).to(gpu)
     first = run(config, a, packed(b), out_dtype=F32)
     for _ in range(3):
         assert torch.equal(first, run(config, a, packed(b), out_dtype=F32))
@@ -185,10 +192,10 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config, name: str) 
 
 @pytest.mark.sanitizer
 @each_case
-def test_operands_end_within_tiles(gpu: torch.device, config: Config, name: str) -> None:
+def test_operands_end_within_tiles(gpu: torch.device, config: Config, name: str, wide: str) -> None:
     """Allocations without room to spare, for compute-sanitizer."""
     m, n, k = config.tile[0] + 1, config.tile[1] + 3, 96
-    a, b = make("bfloat16", m, k, True), packed(make(name, n, k, True))
+    a, b = make(wide, m, k, True), packed(make(name, n, k, True))
     actual = run(config, a.to(gpu), b.to(gpu), torch.ones(n, device=gpu), activation="leaky_relu", out_dtype=BF16)
     wanted = expected(a, b, torch.ones(n), activation="leaky_relu", out_dtype=BF16, bound=0.0)
     assert_product(actual.cpu(), wanted)

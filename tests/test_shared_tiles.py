@@ -20,8 +20,8 @@ from tileon_ops._rules.configs import Config
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_HOPPER_GPU)]
 
 F32, BF16 = torch.float32, torch.bfloat16
-WEIGHTS = {
-    "sm90_weight_fp4": ("mxfp4", "nvfp4"),
+WEIGHTS = {  # of a name that ends in _beside_float16 `a` is float16, of the others bfloat16
+    "sm90_weight_fp4": ("mxfp4", "nvfp4", "mxfp4_beside_float16", "nvfp4_beside_float16"),
     "sm90_weight_mxfp8": ("mxfp8",),
     "sm90_weight_codes": ("e4m3_row", "int8_row"),
     "sm90_weight_blocks": ("e4m3_1x128", "e4m3_128x128"),
@@ -51,7 +51,8 @@ def run(config: Config, a: Scaled, b: Scaled, **options: object) -> Tensor:
 
 
 def operands(weight: str, m: int, n: int, k: int, gpu: torch.device, exact: bool = False) -> tuple[Scaled, Scaled]:
-    a, b = make("bfloat16", m, k, exact).to(gpu), make(weight, n, k, exact).to(gpu)
+    name, _, beside = weight.partition("_beside_")
+    a, b = make(beside or "bfloat16", m, k, exact).to(gpu), make(name, n, k, exact).to(gpu)
     assert b.scale is not None
     return a, b if b.scale.dtype == F32 else replace(b, scale=tileon_ops.pack_scales(b.scale))
 
@@ -106,7 +107,7 @@ def test_the_last_of_several_rounds_is_shared(gpu: torch.device, config: Config,
         assert_product(run(config, a, b, out_dtype=F32), expected(a, b, out_dtype=F32, bound=0.0), f"{m}x{n}x{k}")
         a, b = operands(weight, m, n, k, gpu)
         shared = run(config, a, b)
-        assert_product(shared, expected(a, b, out_dtype=BF16), f"{m}x{n}x{k}")
+        assert_product(shared, expected(a, b, out_dtype=a.data.dtype), f"{m}x{n}x{k}")
         for _ in range(3):
             assert torch.equal(run(config, a, b), shared)
 

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "simulation"))
 
 import planted
-from block_scaled import BFLOAT16, E2M1, E4M3, E8M0_SCALE, ROW_SCALE, block_scaled_problem
+from block_scaled import BFLOAT16, E2M1, E4M3, E8M0_SCALE, FLOAT16, ROW_SCALE, block_scaled_problem
 from matrix import CASES, block_scaled_problems, dense_problems, elementwise_problems
 from simulation import (
     ELEMENTWISE,
@@ -216,32 +216,57 @@ def test_a_rare_scale_of_mxfp4_costs_the_tiles_of_its_own_row(simulation):
     assert more == [more[0], 2 * more[0], 3 * more[0]]
 
 
+@pytest.fixture
+def asks_for_the_product_anew(simulation):
+    """asks(problem, row): whether the kernels of a config ask for the product to be computed anew, which it is not."""
+
+    def asks(problem, row: int) -> bool:
+        what = problem.run(HOPPER_BLOCK_SCALED, row, 0) or ""
+        is_refused = what.startswith("the kernels ask for the product to be computed anew")
+        assert is_refused or what == "" or what.startswith("output 0: element"), what  # as the scales were before
+        return is_refused
+
+    simulation.lib.simulation_refuse_second_way(1)
+    yield asks
+    simulation.lib.simulation_refuse_second_way(0)
+
+
 @pytest.mark.parametrize(("line", "col"), [(5, 3), (13, 18), (263, 0)])
-def test_numbers_that_bfloat16_loses_ask_for_the_product_anew(simulation, line, col):
+def test_numbers_that_bfloat16_loses_ask_for_the_product_anew(simulation, asks_for_the_product_anew, line, col):
     """Of a weight of mxfp8 that the main loop decodes: codes under scales below 2^-124, those of zero but for them."""
     names = simulation.rows(HOPPER_BLOCK_SCALED)
     rows = [names.index(name) for name in names if name.startswith("sm90_weight_mxfp8_")]
     problem = block_scaled_problem(simulation, 40, 264, 608, (BFLOAT16, E4M3), E8M0_SCALE)
     _, codes, scales = problem.kept[:3]
     block, scale = codes.reshape(-1, 608)[line, col * 32 : col * 32 + 32], packed_offsets(264, 19)[line, col]
+    for row in rows:
+        block[:], scales[scale] = 0x38, 3
+        assert not asks_for_the_product_anew(problem, row)
+        scales[scale] = 2
+        assert asks_for_the_product_anew(problem, row)
+        block[:] = 0x80
+        assert not asks_for_the_product_anew(problem, row)
+        block[31] = 1
+        assert asks_for_the_product_anew(problem, row)
+    assert rows
 
-    def is_refused(row: int) -> bool:
-        what = problem.run(HOPPER_BLOCK_SCALED, row, 0) or ""
-        asks = what.startswith("the kernels ask for the product to be computed anew")
-        assert asks or what == "" or what.startswith("output 0: element"), what  # as the scales were before
-        return asks
 
-    simulation.lib.simulation_refuse_second_way(1)
-    try:
-        for row in rows:
-            block[:], scales[scale] = 0x38, 3
-            assert not is_refused(row)
-            scales[scale] = 2
-            assert is_refused(row)
+@pytest.mark.parametrize(("line", "col"), [(5, 3), (13, 18), (263, 0)])
+def test_numbers_that_float16_loses_ask_for_the_product_anew(simulation, asks_for_the_product_anew, line, col):
+    """Of a weight of mxfp4 beside float16: codes under scales outside of 2^-20 to 2^9, those of zero but for them."""
+    names = simulation.rows(HOPPER_BLOCK_SCALED)
+    rows = [names.index(name) for name in names if name.startswith("sm90_weight_fp4_")]
+    problem = block_scaled_problem(simulation, 40, 264, 608, (FLOAT16, E2M1), E8M0_SCALE)
+    _, codes, scales = problem.kept[:3]
+    block, scale = codes.reshape(-1, 304)[line, col * 16 : col * 16 + 16], packed_offsets(264, 19)[line, col]
+    for row in rows:
+        for held, lost in ((127 - 20, 127 - 21), (127 + 9, 127 + 10), (127 - 20, 0), (255, 254)):
+            block[:], scales[scale] = 0x22, held
+            assert not asks_for_the_product_anew(problem, row)
+            scales[scale] = lost
+            assert asks_for_the_product_anew(problem, row)
             block[:] = 0x80
-            assert not is_refused(row)
-            block[31] = 1
-            assert is_refused(row)
-    finally:
-        simulation.lib.simulation_refuse_second_way(0)
+            assert not asks_for_the_product_anew(problem, row)
+            block[15] = 0x10
+            assert asks_for_the_product_anew(problem, row)
     assert rows

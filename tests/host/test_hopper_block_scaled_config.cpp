@@ -149,16 +149,23 @@ void check_weight_only() {
 void check_decoded_weights() {
   using sm90::Operands;
   const auto packed = [](int64_t m, DType a, DType b, ScaleType type = ScaleType::kE8M0) {
-    Problem problem = problem_of(m, 8192, 8192, a == DType::kBFloat16 ? b : a, b, type);
+    const bool is_wide = a == DType::kBFloat16 || a == DType::kFloat16;
+    Problem problem = problem_of(m, 8192, 8192, is_wide ? b : a, b, type);
     problem.b.scale.data = reinterpret_cast<const void*>(uintptr_t{4096});
     problem.b.scale.strides = packed_scales(problem.k / problem.b.scale.vec);
-    if (a == DType::kBFloat16) problem.a = {{problem.a.data, problem.k, 1, 0}, a, {}};
+    if (is_wide) problem.a = {{problem.a.data, problem.k, 1, 0}, a, {}};
     return problem;
   };
   constexpr ScaleType of_nvfp4 = ScaleType::kE4M3;
   for (const int64_t m : {192, 256}) {
     expect(operands_of(packed(m, DType::kBFloat16, e2m1)) == Operands::kFp4Weight, "mxfp4 alone");
     expect(operands_of(packed(m, DType::kBFloat16, e2m1, of_nvfp4)) == Operands::kFp4Weight, "nvfp4 alone");
+    for (const ScaleType type : {ScaleType::kE8M0, of_nvfp4}) {
+      const Problem half = packed(m, DType::kFloat16, e2m1, type);
+      expect(sm90::why_not(Operands::kFp4Weight, half, kH200) == nullptr, "float16, which no GPU has run yet");
+      expect(sm90::choose_block_scaled(half, kH200) < 0, "and so is not chosen");
+      expect(sm90::why_not(Operands::kMxfp8Weight, packed(m, DType::kFloat16, e4m3), kH200) != nullptr, "of fp4 alone");
+    }
     expect(operands_of(packed(m, e2m1, e2m1)) == Operands::kFp4Weight, "mxfp4, whose a is prepared");
     expect(operands_of(packed(m, e2m1, e2m1, of_nvfp4)) == Operands::kFp4Weight, "nvfp4");
     expect(operands_of(packed(m, e4m3, e2m1)) == Operands::kFp4Weight, "mixed");

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/formats.h"
 #include "core/small_floats.h"
@@ -27,9 +29,10 @@ __device__ __forceinline__ uint32_t scale_pair(uint32_t byte) {
   return ptx::prmt(bits, 0, 0x1010);
 }
 
+template <typename Element = __nv_bfloat16>
 __device__ __forceinline__ uint32_t multiply_pair(uint32_t x, uint32_t y) {
-  const __nv_bfloat162 product =
-      __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&x), *reinterpret_cast<const __nv_bfloat162*>(&y));
+  using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
+  const Pair product = __hmul2(*reinterpret_cast<const Pair*>(&x), *reinterpret_cast<const Pair*>(&y));
   return *reinterpret_cast<const uint32_t*>(&product);
 }
 

@@ -60,10 +60,14 @@ int launch_sharing(const SharingKernels<Params>& kernels, const KernelConfig& co
   return plan.clusters * plan.cluster_ctas;
 }
 
-SharingKernels<WeightParams> block_weight_kernels(int config, const Operand& weight, DType out) {
+SharingKernels<WeightParams> block_weight_kernels(int config, const Problem& problem) {
+  const Operand& weight = problem.b;
+  if (problem.a.dtype == kF16)
+    return weight.scale.type == kE8M0 ? kernels_of<WeightKernels<kF16, kE2M1, kE8M0, kF16>>(config)
+                                      : kernels_of<WeightKernels<kF16, kE2M1, ScaleType::kE4M3, kF16>>(config);
   const auto of = [&](auto code, auto scale) {
-    return out == DType::kFloat16 ? kernels_of<WeightKernels<code.value, scale.value, kF16>>(config)
-                                  : kernels_of<WeightKernels<code.value, scale.value, kBF16>>(config);
+    return problem.out_dtype == kF16 ? kernels_of<WeightKernels<kBF16, code.value, scale.value, kF16>>(config)
+                                     : kernels_of<WeightKernels<kBF16, code.value, scale.value, kBF16>>(config);
   };
   const std::integral_constant<DType, kE4M3> e4m3;
   const std::integral_constant<DType, kE2M1> e2m1;
@@ -78,7 +82,7 @@ DecodedScratch decoded_scratch(const KernelConfig& config, const Problem& proble
   return DecodedScratch(problem, gpu.sm_count * decoding_warps(config.tile), shared_bytes(config, stream));
 }
 
-// Returns the device flag that says where bfloat16 lost something of e4m3.
+// Returns the device flag that says where an operand's elements lost something.
 DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, uint8_t* memory, cudaStream_t stream) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   const DecodedScratch place = decoded_scratch(chosen, problem, gpu);
@@ -92,23 +96,21 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
   }
   const Scale& scale = problem.b.scale;
   const int columns_of_stage = chosen.tile.block_k / static_cast<int>(scale.vec);
-  const bool decodes_e4m3 = problem.b.dtype == kE4M3;
-  uint32_t* lost = decodes_e4m3 ? words + place.prepare_words : nullptr;
-  const int ctas =
-      launch_sharing(block_weight_kernels(config, problem.b, problem.out_dtype), chosen,
-                     with_rows_of_a(problem, memory), gpu, memory + place.sums, stream,
-                     [&](const KernelParams& params) {
-                       return WeightParams{params,
-                                           static_cast<const uint8_t*>(scale.data),
-                                           scale.strides.row_block,
-                                           columns_of_stage < kScaleBlockCols ? 1 : 0,
-                                           static_cast<int>(problem.k / scale.vec),
-                                           problem.global_scale,
-                                           problem.global_scale_stride,
-                                           lost};
-                     });
-  if (!has_codes_of_e4m3(problem)) return {};
-  return {words, place.prepare_words + (decodes_e4m3 ? ctas * decoding_warps(chosen.tile) : 0), true};
+  const bool may_lose = may_lose_decoding(problem);
+  uint32_t* lost = may_lose ? words + place.prepare_words : nullptr;
+  const int ctas = launch_sharing(block_weight_kernels(config, problem), chosen, with_rows_of_a(problem, memory), gpu,
+                                  memory + place.sums, stream, [&](const KernelParams& params) {
+                                    return WeightParams{params,
+                                                        static_cast<const uint8_t*>(scale.data),
+                                                        scale.strides.row_block,
+                                                        columns_of_stage < kScaleBlockCols ? 1 : 0,
+                                                        static_cast<int>(problem.k / scale.vec),
+                                                        problem.global_scale,
+                                                        problem.global_scale_stride,
+                                                        lost};
+                                  });
+  if (!may_lose && !has_codes_of_e4m3(problem)) return {};
+  return {words, place.prepare_words + (may_lose ? ctas * decoding_warps(chosen.tile) : 0), true};
 }
 
 SharingKernels<WeightCodesParams> weight_codes_kernels(int config, DType a, DType b) {

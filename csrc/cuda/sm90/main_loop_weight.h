@@ -17,7 +17,7 @@ constexpr bool reads_weight_in_main_loop(Operands operands) {
 // By config `config` of kBlockScaledConfigs.
 int64_t main_loop_weight_scratch_bytes(int config, const Problem& problem, const Gpu& gpu);
 
-// Returns the device flag that says where bfloat16 lost something of e4m3.
+// Returns the device flag that says where a decoded operand lost something.
 DeviceFlag run_main_loop_weight(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream);
 
 }  // namespace tileon::sm90

@@ -16,9 +16,11 @@
 
 namespace tileon::sm90 {
 
-// `kCode` is what the weight's codes are.
-template <DType kCode, ScaleType kScale, TileConfig kTile, typename Out_>
+// `kCode` is what the weight's codes are, Element what they become.
+template <typename Element, DType kCode, ScaleType kScale, TileConfig kTile, typename Out_>
 class WeightScale {
+  static constexpr bool kHasE4M3 = kCode == DType::kFloat8E4M3;
+
  public:
   using Out = Out_;
   using Params = WeightParams;
@@ -30,7 +32,7 @@ class WeightScale {
   static_assert(kTile.tile_n == kScaleBlockRows, "a packed block has the scales of a tile's rows");
   static constexpr int kWarps = decoding_warps(kTile);
 
-  // By each of the consumers' warps: bfloat16 has lost nothing yet.
+  // By each of the consumers' warps: nothing has been lost yet.
   static __device__ __forceinline__ void summarize(const Params& params, int warp, int) {
     if constexpr (kMayLose)
       if (threadIdx.x % 32 == 0) params.lost[cta_number() * kWarps + warp] = 0;
@@ -57,7 +59,7 @@ class WeightScale {
   // Where a packed block has the scales of this thread's row `i`.
   __device__ __forceinline__ uint32_t place_of_row(int i) const { return places_[i]; }
 
-  // By a warp that has met elements of which bfloat16 lost something.
+  // By a warp that has met elements of which Element lost something.
   __device__ __forceinline__ void report_loss() const {
     if (threadIdx.x % 32 == 0) lost_[cta_number() * kWarps + threadIdx.x / 32] = 1;
   }
@@ -65,7 +67,7 @@ class WeightScale {
   template <typename Shared, int kCount>
   __device__ __forceinline__ PlainResults<1, kCount> results(const Params& params, const Shared&, int,
                                                              float (&sums)[1][kCount]) const {
-    constexpr float lacked = kCode == DType::kFloat8E4M3 ? 1 : MovedScale<__nv_bfloat16, kScale>::kLackedFactor;
+    constexpr float lacked = kHasE4M3 ? 1 : MovedScale<Element, kScale>::kLackedFactor;
     if (lacked != 1.0f) {
 #pragma unroll
       for (float& sum : sums[0]) sum *= lacked;
@@ -79,7 +81,7 @@ class WeightScale {
   }
 
  private:
-  static constexpr bool kMayLose = kCode == DType::kFloat8E4M3;
+  static constexpr bool kMayLose = kHasE4M3 || MovedScale<Element, kScale>::may_lose_any;
 
   // Each row of a, wgmma's columns, has a global scale of its own.
   template <int kCount>

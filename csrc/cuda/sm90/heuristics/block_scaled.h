@@ -117,13 +117,27 @@ inline Scratch scratch_of(const Problem& problem, Operands operands) {
 
 // ---- a weight with scales of blocks that is decoded in the main loop ----
 
-// An `a` that has scales, too, is prepared as bfloat16. Words say where that lost something of e4m3: one of each CTA
-// that prepares, so many at most, since every CTA of a kernel that is to multiply anew looks at all of them; and one of
-// each warp that decodes.
+// An `a` that has scales, too, is prepared as bfloat16. Words say where that lost something of e4m3, and where decoding
+// did: one of each CTA that prepares, so many at most, since every CTA of a kernel that is to multiply anew looks at
+// all of them; and one of each warp that decodes.
 constexpr int64_t kMaxPrepareWords = 1024;
 
 inline bool has_codes_of_e4m3(const Problem& problem) {
   return problem.a.dtype == DType::kFloat8E4M3 || problem.b.dtype == DType::kFloat8E4M3;
+}
+
+// Whether the weight may have elements that the warps which decode it cannot hold: e4m3 as bfloat16, and e2m1 under
+// scales of e8m0 as float16.
+inline bool may_lose_decoding(const Problem& problem) {
+  const bool is_float16 = problem.a.dtype == DType::kFloat16 && problem.b.scale.type == ScaleType::kE8M0;
+  return problem.b.dtype == DType::kFloat8E4M3 || is_float16;
+}
+
+// Whether the kernels that decode the weight for such an `a` have run on hardware. Until those of float16 have, nothing
+// is chosen that way: what a product of float16 becomes otherwise (dispatch/expanded.h) has.
+constexpr bool kDecodingForFloat16Measured = false;
+inline bool is_decoding_measured(const Problem& problem) {
+  return kDecodingForFloat16Measured || problem.a.dtype != DType::kFloat16;
 }
 
 // Segments of a's rows.
@@ -151,7 +165,7 @@ struct DecodedScratch {
     const bool prepares = problem.is_block_scaled(), has_words = problem.b.scale.type == ScaleType::kE8M0;
     prepare_words = prepares && has_words ? static_cast<int>(row_groups(problem.m)) * segments_of_a(problem) : 0;
     words = prepares ? aligned(problem.m * problem.k * kElementBytes) : 0;
-    const int64_t decode_words = problem.b.dtype == DType::kFloat8E4M3 ? warps : 0;
+    const int64_t decode_words = may_lose_decoding(problem) ? warps : 0;
     sums = words + (has_words ? aligned((prepare_words + decode_words) * 4) : 0);
     bytes = sums + sums_bytes;
   }

@@ -76,7 +76,7 @@ enum class Operands : int8_t {
   kFp8RowsPromoted,  // the same; the sums of each stage are added in float32
   kInt8Rows,         // int8 with a scale a row
   kFp8Blocks,        // e4m3 with scales of blocks of 128 k, which are applied to the sums of each stage
-  kFp4Weight,        // bfloat16, and e2m1 with scales of blocks, decoded while the tensor core multiplies
+  kFp4Weight,        // 16 bits, and e2m1 with scales of blocks, decoded while the tensor core multiplies
   kTf32,             // float32 that TMA rounds to tf32: of matmul
   kWeightCodes,      // 16 bits, and e4m3 or int8 with a float32 scale a row, converted while the tensor core multiplies
   kMxfp8Weight,      // bfloat16, and e4m3 with scales of blocks, decoded so too
@@ -154,7 +154,7 @@ constexpr bool is_folded_weight(Operands operands) {
 // By the tile alone: codes beside elements of 8 bits.
 constexpr bool is_fold(const TileConfig& tile) { return tile.code_bits > 0 && tile.element_bytes == 1; }
 // Whether kernels of these operands round to the output's dtype, one of 16 bits. Kernels whose operands come as 16 bits
-// round to the dtype of `a` alone, those of TF32 to bfloat16, the others to both.
+// round to the dtype of `a` alone, and so do those of fp4 beside float16; those of TF32 to bfloat16, the others to both.
 inline bool rounds_to_16_bits(Operands operands, const Problem& problem) {
   switch (operands) {
     case Operands::kTf32:
@@ -164,6 +164,9 @@ inline bool rounds_to_16_bits(Operands operands, const Problem& problem) {
     case Operands::kWeightCodes:
     case Operands::kWeightBlocks:
       return problem.out_dtype == problem.a.dtype;
+    case Operands::kFp4Weight:
+      if (problem.a.dtype == DType::kFloat16) return problem.out_dtype == DType::kFloat16;
+      [[fallthrough]];
     default:
       return info(problem.out_dtype).bytes == 2;
   }

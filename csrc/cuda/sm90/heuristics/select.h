@@ -108,7 +108,8 @@ inline const char* why_not_block_weight(Operands operands, const Problem& proble
   if (!problem.is_scaled() || problem.b.dtype != (is_fp4 ? DType::kFloat4E2M1 : DType::kFloat8E4M3))
     return is_fp4 ? "it takes a weight of mxfp4 or nvfp4" : "it takes a weight of mxfp8";
   const bool is_weight_only = problem.is_weight_only();
-  const char* reason = is_weight_only ? why_not_weight_only(problem, DType::kBFloat16) : why_not_two_scaled(problem);
+  const DType wide = is_fp4 && problem.a.dtype == DType::kFloat16 ? DType::kFloat16 : DType::kBFloat16;
+  const char* reason = is_weight_only ? why_not_weight_only(problem, wide) : why_not_two_scaled(problem);
   if (reason != nullptr) return reason;
   if (!lie_in_blocks(problem.b.scale)) return "it takes packed scales";
   if (problem.k == 0) return "k is 0";

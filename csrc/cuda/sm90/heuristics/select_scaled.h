@@ -173,7 +173,7 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const Operands decoded = is_fp4 ? Operands::kFp4Weight : Operands::kMxfp8Weight;
   const Operands folded = is_fp4 ? Operands::kFoldedE2M1 : Operands::kFoldedE4M3;
   const bool folds = may_fold_pay(problem) && why_not_folded_weight(folded, problem, gpu) == nullptr;
-  const bool decodes = why_not_block_weight(decoded, problem, gpu) == nullptr;
+  const bool decodes = is_decoding_measured(problem) && why_not_block_weight(decoded, problem, gpu) == nullptr;
   const bool takes_few = problem.m <= max_few_rows(problem, decodes) && why_not_small_m(problem, gpu) == nullptr;
   const int least_tile = problem.is_weight_only() ? kLeastOfSeveral : 0;
   // Beside a weight alone preparing was measured for more rows than one tile's alone.

@@ -166,8 +166,8 @@ struct SmallMKernels : KernelSet<SmallMParams, kBlockScaledConfigCount> {};
 template <DType kA, DType kB, ScaleType kScale>
 struct DirectWeightKernels : KernelSet<DirectWeightParams, kBlockScaledConfigCount> {};
 
-// Of the configs that decode a weight of such codes and scales. `kOut`: as Fp8Kernels'.
-template <DType kCode, ScaleType kScale, DType kOut>
+// Of the configs that decode a weight of such codes and scales for an `a` of kA. `kOut`: as Fp8Kernels'.
+template <DType kA, DType kCode, ScaleType kScale, DType kOut>
 struct WeightKernels : KernelSet<WeightParams, kBlockScaledConfigCount> {};
 
 // Of the configs that convert a weight's codes for an `a` of kA.

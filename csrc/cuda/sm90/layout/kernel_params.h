@@ -115,7 +115,7 @@ struct WeightParams : KernelParams {
   int columns;                  // scales of a row
   const float* global_scale;    // null: 1
   int64_t global_scale_stride;  // from row to row of a; 0: one element for all
-  uint32_t* lost;               // of e4m3: a word for each consuming warp, not 0 where bfloat16 lost something
+  uint32_t* lost;               // where decoding may lose: a word for each consuming warp, not 0 where it did
   StreamK stream;
   StreamKMemory stream_memory;
 

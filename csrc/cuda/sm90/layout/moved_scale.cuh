@@ -1,6 +1,6 @@
 // The scales of codes whose bits were moved to where an element of 16 bits has its own: the moved code is the element
-// times a small power of two, which comes back with the scale. Every product of e2m1 is exact; of e4m3, those under
-// scales from 2^-124 on.
+// times a small power of two, which comes back with the scale. Every product of e2m1 is exact, as float16 but those
+// under a scale that is told (may_lose); of e4m3, those under scales from 2^-124 on.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -19,6 +19,12 @@ namespace tileon::sm90 {
 template <typename Element, ScaleType kScale>
 class MovedScale;
 
+// Whether all scales of a word, of e4m3, are normal, positive and no NaN.
+__device__ __forceinline__ bool are_plain_e4m3(uint32_t bytes) {
+  const uint32_t normal = (bytes & 0x78787878) + 0x78787878, other = bytes | ((bytes & 0x7f7f7f7f) + 0x01010101);
+  return (normal & ~other & 0x80808080) == 0x80808080;
+}
+
 // 2^126 times a power of two may be more than bfloat16 holds, so that it takes two multiplications where the scale is
 // above 2.
 template <>
@@ -27,6 +33,7 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
 
  public:
   static constexpr float kLackedFactor = 1.0f;
+  static constexpr bool may_lose_any = false;
 
   // Whether all scales of a word are ordinary: below 2. One multiplication by `ordinary`, of a scale in both halves, is
   // all then.
@@ -48,14 +55,67 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
   uint32_t first_, byte_;
 };
 
-// 2^7 times a scale, the most that float16 holds of every scale. Products are aligned by the exponents of their
-// elements, where a subnormal element counts as 2^-14: a sum loses the bits by which an element lies below 2^-14.
-// Elements under scales from 2^-6 on lose none, others at most three.
+// 2^18 times a scale: what moved codes lack, and 2^4, by which more of small scales lies within float16. Products are
+// aligned by the exponents of their elements, where a subnormal element counts as 2^-14: a sum loses the bits by which
+// an element lies below 2^-14.
+template <>
+class MovedScale<__half, ScaleType::kE8M0> {
+  static constexpr uint32_t kFirst = 127 - 20, kLast = 127 + 9;     // under these float16 holds all elements
+  static constexpr uint32_t kFirstAtOnce = 127 - 18, kAtOnce = 16;  // scales that are one factor
+  static constexpr uint32_t kMaxAtOnce = kFirstAtOnce + kAtOnce - 1;
+  static constexpr uint32_t kToExponent = static_cast<uint32_t>(18 + 15 - 127);  // from a scale's byte to its factor's
+  static_assert(int{kMaxAtOnce} - 127 + 18 == 15, "the largest power of two of float16");
+  static_assert(6.0f * 0x1p9f * 0x1p4f <= 65504.0f && 0.5f * 0x1p-20f * 0x1p4f >= 0x1p-14f / 8,
+                "the largest element, and the least, of which a sum loses three bits");
+
+ public:
+  static constexpr float kLackedFactor = 0x1p-4f;
+  static constexpr bool may_lose_any = true;
+
+  // Whether all scales of a word are ordinary: from 2^-18 to 2^-3. One multiplication by `ordinary`, of a scale in both
+  // halves, is all then, and float16 loses at most one bit of a sum.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) {
+    constexpr uint32_t to_multiple = (kAtOnce - kFirstAtOnce % kAtOnce) % kAtOnce;
+    return ((bytes + to_multiple * 0x01010101) & 0xf0f0f0f0) == (kFirstAtOnce + to_multiple) * 0x01010101;
+  }
+  static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) { return pair * 0x400 + kToExponent * 0x04000400; }
+
+  // A scale that is too small or too large for float16 counts as the nearest one that is not.
+  __device__ __forceinline__ explicit MovedScale(uint32_t byte) : byte_(byte) {}
+
+  __device__ __forceinline__ uint32_t multiply(uint32_t pair) const {
+    return multiply_pair<__half>(pair, ordinary(min(max(byte_, kFirst), kMaxAtOnce) * 0x00010001));
+  }
+  // What is left where a scale is large, or NaN.
+  __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const {
+    const uint32_t above = min(max(byte_, kMaxAtOnce), kLast) - kMaxAtOnce;
+    const uint32_t rest = byte_ == kE8M0NaN ? 0x7e00 : (above + 15) << 10;
+    return multiply_pair<__half>(pair, ptx::prmt(rest, 0, 0x1010));
+  }
+  // Whether float16 may lose something of codes.
+  __device__ __forceinline__ bool may_lose(uint32_t codes) const {
+    return (byte_ < kFirst || (byte_ > kLast && byte_ != kE8M0NaN)) && (codes & 0x77777777) != 0;
+  }
+
+ private:
+  uint32_t byte_;
+};
+
+// 2^7 times a scale, the most that float16 holds of every scale. Of elements under scales from 2^-6 on a sum loses no
+// bits, of others at most three.
 template <>
 class MovedScale<__half, ScaleType::kE4M3> {
  public:
   static constexpr float kFactor = 0x1p7f, kLackedFactor = 0x1p14f / kFactor;
+  static constexpr bool may_lose_any = false;
   static_assert(kE4M3Max * kFactor <= 65504.0f && 0.5f * kE4M3MinNormal * kFactor * 0x1p-14f >= 0x1p-14f);
+
+  // Whether all scales of a word are ordinary. Then a scale's bits, moved by seven, need but another exponent.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) { return are_plain_e4m3(bytes); }
+  static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) {
+    constexpr uint32_t exponent = 7 + 15 - 7;
+    return pair * 0x80 + exponent * 0x04000400;
+  }
 
   __device__ __forceinline__ explicit MovedScale(uint32_t byte)
       : pair_(__hmul2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(byte * 0x0101), __NV_E4M3),
@@ -63,8 +123,7 @@ class MovedScale<__half, ScaleType::kE4M3> {
 
   __device__ __forceinline__ bool is_large() const { return false; }
   __device__ __forceinline__ uint32_t multiply(uint32_t pair) const {
-    const __half2 product = __hmul2(*reinterpret_cast<const __half2*>(&pair), pair_);
-    return *reinterpret_cast<const uint32_t*>(&product);
+    return multiply_pair<__half>(pair, *reinterpret_cast<const uint32_t*>(&pair_));
   }
   __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const { return pair; }
 
@@ -79,12 +138,10 @@ class MovedScale<__nv_bfloat16, ScaleType::kE4M3> {
  public:
   static constexpr float kFactor = 0x1p119f, kLackedFactor = 0x1p126f / kFactor;
 
-  // Whether all scales of a word are ordinary: normal, positive and no NaN. Then a scale's bits, moved by four, need
-  // but another exponent.
-  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) {
-    const uint32_t normal = (bytes & 0x78787878) + 0x78787878, other = bytes | ((bytes & 0x7f7f7f7f) + 0x01010101);
-    return (normal & ~other & 0x80808080) == 0x80808080;
-  }
+  static constexpr bool may_lose_any = false;
+
+  // Whether all scales of a word are ordinary. Then a scale's bits, moved by four, need but another exponent.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) { return are_plain_e4m3(bytes); }
   static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) {
     constexpr uint32_t exponent = 119 + 127 - 7;
     return pair * 0x10 + exponent * 0x00800080;

@@ -18,6 +18,8 @@ inline ConfigFields fields_of(const KernelConfig& config) {
   constexpr const char* kE4M3Rows = "e4m3_row,e4m3_tensor";
   constexpr const char* kWeightBlocks =
       "bfloat16*e4m3_1x128,bfloat16*e4m3_128x128,float16*e4m3_1x128,float16*e4m3_128x128";
+  constexpr const char* kFp4Weights =
+      "bfloat16*mxfp4,bfloat16*nvfp4,float16*mxfp4,float16*nvfp4,mxfp4,mxfp8*mxfp4,nvfp4";
   constexpr const char* kDirectWeights =
       "bfloat16*mxfp4,bfloat16*nvfp4,float16*nvfp4,bfloat16*mxfp8,"
       "bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row";
@@ -34,7 +36,7 @@ inline ConfigFields fields_of(const KernelConfig& config) {
                                  {kE4M3Rows, "row_scales"},
                                  {"int8_row,int8_tensor", "row_scales"},
                                  {"e4m3_1x128*e4m3_128x128", "block_scales"},
-                                 {"bfloat16*mxfp4,bfloat16*nvfp4,mxfp4,mxfp8*mxfp4,nvfp4", "decoded"},
+                                 {kFp4Weights, "decoded"},
                                  {"tf32", "plain"},
                                  {"bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row", "decoded"},
                                  {"bfloat16*mxfp8,mxfp8,mxfp4*mxfp8", "decoded"},

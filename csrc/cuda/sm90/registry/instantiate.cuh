@@ -128,14 +128,15 @@ template <template <typename> class Scheduler, TileConfig kTile, typename Elemen
           typename AccumulatorScale>
 using SharingKernel = Kernel<kTile, Element, Major::kK, Major::kK, Scheduler, MainLoop, AccumulatorScale, TmaStore>;
 
-template <int kNumber, template <typename> class Scheduler, DType kCode, ScaleType kScale, DType kOut>
-KernelFunction<WeightParams> sharing_kernel(WeightKernels<kCode, kScale, kOut>) {
+template <int kNumber, template <typename> class Scheduler, DType kA, DType kCode, ScaleType kScale, DType kOut>
+KernelFunction<WeightParams> sharing_kernel(WeightKernels<kA, kCode, kScale, kOut>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
-  using Scale = WeightScale<kCode, kScale, config.tile, DeviceType<kOut>>;
+  using Element = DeviceType<kA>;
+  using Scale = WeightScale<Element, kCode, kScale, config.tile, DeviceType<kOut>>;
   if constexpr (config.operands == Operands::kFp4Weight && kCode == kE2M1) {
-    return &gemm<SharingKernel<Scheduler, config.tile, __nv_bfloat16, Fp4WeightMainLoop, Scale>>;
+    return &gemm<SharingKernel<Scheduler, config.tile, Element, Fp4WeightMainLoop, Scale>>;
   } else if constexpr (config.operands == Operands::kMxfp8Weight && kCode == kE4M3) {
-    return &gemm<SharingKernel<Scheduler, config.tile, __nv_bfloat16, Mxfp8WeightMainLoop, Scale>>;
+    return &gemm<SharingKernel<Scheduler, config.tile, Element, Mxfp8WeightMainLoop, Scale>>;
   } else {
     return nullptr;
   }
@@ -165,8 +166,8 @@ KernelFunction<WeightBlocksParams> sharing_kernel(WeightBlocksKernels<kA>) {
 }
 
 // The kernel for whole tiles and stream-K, and the one for clusters.
-template <int kNumber, DType kCode, ScaleType kScale, DType kOut>
-KernelFunction<WeightParams> kernel_function(WeightKernels<kCode, kScale, kOut> set) {
+template <int kNumber, DType kA, DType kCode, ScaleType kScale, DType kOut>
+KernelFunction<WeightParams> kernel_function(WeightKernels<kA, kCode, kScale, kOut> set) {
   return sharing_kernel<kNumber, StreamedTiles>(set);
 }
 template <int kNumber, DType kA, DType kB>

@@ -1,0 +1,8 @@
+#include "cuda/sm90/registry/instantiate.cuh"
+
+namespace tileon::sm90 {
+template KernelFunction<WeightParams> find_kernel<WeightKernels<kF16, kE2M1, ScaleType::kE8M0, kF16>>(int);
+template KernelFunction<WeightParams> find_kernel<WeightKernels<kF16, kE2M1, ScaleType::kE4M3, kF16>>(int);
+template KernelFunction<WeightParams> find_kernel<Clustered<WeightKernels<kF16, kE2M1, ScaleType::kE8M0, kF16>>>(int);
+template KernelFunction<WeightParams> find_kernel<Clustered<WeightKernels<kF16, kE2M1, ScaleType::kE4M3, kF16>>>(int);
+}  // namespace tileon::sm90
