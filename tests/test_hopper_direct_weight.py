@@ -23,7 +23,10 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_HOPPER_GPU, reason=NO_
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 DIRECT = [config for config in configs.block_scaled() if config.family == "direct_weight"]
-PAIRS = [("bfloat16", "mxfp4"), ("bfloat16", "nvfp4"), ("float16", "nvfp4"), ("bfloat16", "mxfp8")]
+PAIRS = [
+    *(("bfloat16", "mxfp4"), ("bfloat16", "nvfp4"), ("bfloat16", "mxfp8")),
+    *(("float16", "mxfp4"), ("float16", "nvfp4")),
+]
 # m, n, k: less than a chunk of k, some for a part of the warps, several for each; tiles that reach past every end.
 SIZES = [
     *((1, 131, 32), (3, 200, 96), (8, 128, 256), (16, 130, 288), (33, 72, 1056), (9, 129, 544)),
@@ -172,6 +175,48 @@ class TestScales:
             assert_product(run(config, a, packed(b), out_dtype=F32), expected(a, b, out_dtype=F32), weight)
 
 
+@each_config
+class TestFloat16BesideMxfp4:
+    """Scales from 2^-20 to 2^9 are those under which float16 holds every code."""
+
+    def test_every_scale(self, gpu: torch.device, config: Config) -> None:
+        for byte in (0, 1, 16, 17, 46, 47, 76, 77, 106, 107, 108, 109, 124, 125, 127, 136, 137, 166, 167, 196, 197, 230):
+            a, b = pair("float16", "mxfp4", 9, 66, 544, gpu)
+            assert b.scale is not None
+            scales = b.scale.view(torch.uint8).clone()
+            scales[::3] = byte
+            b = of_bytes(b, "mxfp4", scales)
+            wanted = expected(a, b, out_dtype=F32, bound=0.0)
+            assert_product(run(config, a, packed(b), out_dtype=F32), wanted, f"{byte}")
+
+    def test_any_scales_beside_each_other(self, gpu: torch.device, config: Config) -> None:
+        for turns in ([106, 136, 107, 137, 120, 124], [130, 96, 140, 127, 136, 200], [0, 90, 76, 77, 1, 106]):
+            a, b = pair("float16", "mxfp4", 5, 66, 544, gpu)
+            assert b.scale is not None
+            scales = torch.tensor(turns, dtype=torch.uint8, device=gpu).repeat(66, 3)[:, : b.scale.shape[1]]
+            scales[7:40] = scales[7:40].roll(1, 1)
+            b = of_bytes(b, "mxfp4", scales.contiguous())
+            assert_product(run(config, a, packed(b), out_dtype=F32), expected(a, b, out_dtype=F32), f"{turns}")
+
+    def test_what_is_not_finite_beside_them(self, gpu: torch.device, config: Config) -> None:
+        """Infinite elements of `a`, of which zero makes NaN, and NaN scales."""
+        a, b = pair("float16", "mxfp4", 5, 66, 96, gpu)
+        assert b.scale is not None
+        scales = torch.tensor([3, 120, 150], dtype=torch.uint8, device=gpu).repeat(66, 1)
+        scales[9, 1] = 255
+        b = of_bytes(b, "mxfp4", scales)
+        for value in (float("inf"), float("nan")):
+            for column in (3, 40, 90):
+                data = a.data.clone()
+                data[2, column] = value
+                actual = run(config, replace(a, data=data), packed(b), out_dtype=F32)
+                wanted = data[2].double() @ b.values().t()
+                torch.testing.assert_close(actual[2].double(), wanted, rtol=0, atol=0, equal_nan=True)
+                others = actual[[0, 1, 3, 4]]
+                assert bool(others[:, 9].isnan().all())
+                assert bool(torch.cat([others[:, :9], others[:, 10:]], 1).isfinite().all())
+
+
 @each_fp8_config
 class TestE4M3:
     @pytest.mark.parametrize("block", [0, 5, 16])
@@ -231,7 +276,8 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
 @each_pair
 def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -> None:
     """Up to 8 rows, up to 16 of small weights, up to 32 of small ones of 8 bits; of scales that are not packed the
-    kernels with a pipeline."""
+    kernels with a pipeline. Not float16 by mxfp4, which no GPU has run yet."""
+    is_measured = (a_name, weight) != ("float16", "mxfp4")
     chosen = {config.name for config in DIRECT}
     for m, n, k, is_direct in (
         (1, 8400, 64, weight != "mxfp8"),
@@ -243,7 +289,8 @@ def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -
         a, b = pair(a_name, weight, m, n, k, gpu)
         for each in (packed(b), b):
             torch.ops.tileon.block_scaled_matmul(a.data, each.data, None, each.scale)
-            assert (tileon_ops.last_kernel() in chosen) == (is_direct and each is not b), f"{m}x{n}x{k}"
+            is_taken = is_direct and is_measured and each is not b
+            assert (tileon_ops.last_kernel() in chosen) == is_taken, f"{m}x{n}x{k}"
 
 
 def test_what_they_do_not_take(gpu: torch.device) -> None:
@@ -252,7 +299,7 @@ def test_what_they_do_not_take(gpu: torch.device) -> None:
     with pytest.raises(RuntimeError, match="takes packed scales"):
         run(config, a, make("mxfp4", 8, 64).to(gpu))
     with pytest.raises(RuntimeError, match="does not take `a` of this dtype"):
-        run(config, replace(a, data=a.data.half()), packed(make("mxfp4", 8, 64).to(gpu)))
+        run(config, replace(a, data=a.data.half()), packed(make("mxfp8", 8, 64).to(gpu)))
     a, b = pair("bfloat16", "nvfp4", 4, 8, 48, gpu)
     with pytest.raises(RuntimeError, match="whole sixteen bytes of codes"):
         run(config, a, packed(b))

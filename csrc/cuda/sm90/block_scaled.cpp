@@ -159,9 +159,8 @@ KernelHandle<DirectWeightParams>& direct_weight_kernel(int config, DType a) {
 }
 
 KernelHandle<DirectWeightParams>& direct_weight_kernel(int config, const SmallMFormat& format) {
-  if (format.scale == kE8M0)
-    return format.b == kE4M3 ? kernel_of<DirectWeightKernels<kBF16, kE4M3, kE8M0>>(config)
-                             : kernel_of<DirectWeightKernels<kBF16, kE2M1, kE8M0>>(config);
+  if (format.scale == kE8M0 && format.b == kE4M3) return kernel_of<DirectWeightKernels<kBF16, kE4M3, kE8M0>>(config);
+  if (format.scale == kE8M0) return direct_weight_kernel<kE8M0, kE2M1>(config, format.a);
   if (format.scale == ScaleType::kE4M3) return direct_weight_kernel<ScaleType::kE4M3, kE2M1>(config, format.a);
   return format.b == kE4M3 ? direct_weight_kernel<ScaleType::kFloat32, kE4M3>(config, format.a)
                            : direct_weight_kernel<ScaleType::kFloat32, DType::kInt8>(config, format.a);
@@ -220,6 +219,7 @@ bool may_choose(int config, const Problem& problem) {
   const Operands operands = kBlockScaledConfigs[config].operands;
   if (is_folded_weight(operands)) return problem.may_be_folded();
   if (operands == Operands::kFp4Weight && !is_decoding_measured(problem)) return false;
+  if (operands == Operands::kDirectWeight && !is_direct_measured(problem)) return false;
   return problem.k > 0 && (operands != Operands::kE5M2 || may_be_float8(problem));
 }
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }

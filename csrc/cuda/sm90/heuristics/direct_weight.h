@@ -48,7 +48,9 @@ constexpr int direct_shared_bytes(int tile_m, int tile_n, int warps) {
 inline const char* why_not_direct_weight(const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only()) return "it takes a weight alone with scales";
   const SmallMFormat format = format_of(problem);
-  if (const char* reason = why_not_small_m_weight(problem); reason != nullptr) return reason;
+  const bool has_windows = problem.a.dtype == DType::kFloat16 && problem.b.dtype == DType::kFloat4E2M1;
+  const char* reason = has_windows ? nullptr : why_not_small_m_weight(problem);
+  if (reason != nullptr) return reason;
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   if (format.has_float32_scales()) {
     if (!is_constant_along_k(problem.b, problem.k)) return "it takes float32 scales that do not change along k";

@@ -86,7 +86,8 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
 
 // -1 where the kernels that read it straight into registers cannot take it, or others are faster.
 inline int choose_direct_weight(const Problem& problem, const Gpu& gpu) {
-  if (!is_direct_faster(problem, gpu) || why_not_direct_weight(problem, gpu) != nullptr) return -1;
+  if (!is_direct_faster(problem, gpu) || !is_direct_measured(problem)) return -1;
+  if (why_not_direct_weight(problem, gpu) != nullptr) return -1;
   const DirectTile tile(problem, gpu);
   const auto is_wanted = [&](const KernelConfig& config) {
     return config.operands == Operands::kDirectWeight && config.tile.tile_m == tile.m && config.tile.tile_n == tile.n;

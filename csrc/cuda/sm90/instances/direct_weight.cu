@@ -4,6 +4,7 @@ namespace tileon::sm90 {
 template KernelFunction<DirectWeightParams> find_kernel<DirectWeightKernels<kBF16, kE2M1, kE8M0>>(int);
 template KernelFunction<DirectWeightParams> find_kernel<DirectWeightKernels<kBF16, kE2M1, ScaleType::kE4M3>>(int);
 template KernelFunction<DirectWeightParams> find_kernel<DirectWeightKernels<kBF16, kE4M3, kE8M0>>(int);
+template KernelFunction<DirectWeightParams> find_kernel<DirectWeightKernels<kF16, kE2M1, kE8M0>>(int);
 template KernelFunction<DirectWeightParams> find_kernel<DirectWeightKernels<kF16, kE2M1, ScaleType::kE4M3>>(int);
 template KernelFunction<DirectWeightParams> find_kernel<DirectWeightKernels<kBF16, kE4M3, ScaleType::kFloat32>>(int);
 template KernelFunction<DirectWeightParams> find_kernel<DirectWeightKernels<kBF16, DType::kInt8, ScaleType::kFloat32>>(

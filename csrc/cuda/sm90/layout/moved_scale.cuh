@@ -60,7 +60,11 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
 // an element lies below 2^-14.
 template <>
 class MovedScale<__half, ScaleType::kE8M0> {
-  static constexpr uint32_t kFirst = 127 - 20, kLast = 127 + 9;     // under these float16 holds all elements
+ public:
+  static constexpr uint32_t kFirst = 127 - 20, kLast = 127 + 9;  // under these float16 holds all elements
+  static __device__ __forceinline__ bool holds(uint32_t byte) { return byte - kFirst <= kLast - kFirst; }
+
+ private:
   static constexpr uint32_t kFirstAtOnce = 127 - 18, kAtOnce = 16;  // scales that are one factor
   static constexpr uint32_t kMaxAtOnce = kFirstAtOnce + kAtOnce - 1;
   static constexpr uint32_t kToExponent = static_cast<uint32_t>(18 + 15 - 127);  // from a scale's byte to its factor's
@@ -94,7 +98,7 @@ class MovedScale<__half, ScaleType::kE8M0> {
   }
   // Whether float16 may lose something of codes.
   __device__ __forceinline__ bool may_lose(uint32_t codes) const {
-    return (byte_ < kFirst || (byte_ > kLast && byte_ != kE8M0NaN)) && (codes & 0x77777777) != 0;
+    return !holds(byte_) && byte_ != kE8M0NaN && (codes & 0x77777777) != 0;
   }
 
  private:

@@ -21,7 +21,7 @@ inline ConfigFields fields_of(const KernelConfig& config) {
   constexpr const char* kFp4Weights =
       "bfloat16*mxfp4,bfloat16*nvfp4,float16*mxfp4,float16*nvfp4,mxfp4,mxfp8*mxfp4,nvfp4";
   constexpr const char* kDirectWeights =
-      "bfloat16*mxfp4,bfloat16*nvfp4,float16*nvfp4,bfloat16*mxfp8,"
+      "bfloat16*mxfp4,bfloat16*nvfp4,float16*mxfp4,float16*nvfp4,bfloat16*mxfp8,"
       "bfloat16*e4m3_row,bfloat16*int8_row,float16*e4m3_row,float16*int8_row";
   // In the order of Operands, and of Family.
   constexpr Names kOperands[] = {{"float16,bfloat16", "plain"},

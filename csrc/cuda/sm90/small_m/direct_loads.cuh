@@ -41,8 +41,10 @@ struct DirectWeightTypes {
   }
   // Bytes of two rows' words that are a lane's own (prmt).
   static constexpr uint32_t own_scales = is_mxfp8 ? 0x6420 : chunk_scales == 8 ? 0x5410 : 0x4040;
+  // Whether float16 has to hold elements under scales of e8m0, which span more than it does.
+  static constexpr bool has_windows = std::is_same_v<Element, __half> && kScale == ScaleType::kE8M0;
   // Whether two multiplications by a scale may be needed.
-  static constexpr bool has_large_scales = has_block_scales && std::is_same_v<Element, __nv_bfloat16>;
+  static constexpr bool has_large_scales = has_block_scales && (std::is_same_v<Element, __nv_bfloat16> || has_windows);
   using Scale = std::conditional_t<is_mxfp8, MovedE4M3Scale, MovedScale<Element, kScale>>;
 
   static constexpr float lacked_factor() {

@@ -35,8 +35,8 @@ __device__ __forceinline__ uint4 decode_eight(const uint4& codes, uint32_t scale
       return multiply(Scale(scale_byte), moved);
     } else if constexpr (kOrdinary) {
       const uint32_t factor = Scale::ordinary(scale_byte * 0x00010001);
-      return {multiply_pair(moved.x, factor), multiply_pair(moved.y, factor), multiply_pair(moved.z, factor),
-              multiply_pair(moved.w, factor)};
+      return {multiply_pair<Element>(moved.x, factor), multiply_pair<Element>(moved.y, factor),
+              multiply_pair<Element>(moved.z, factor), multiply_pair<Element>(moved.w, factor)};
     } else {
       const Scale scale(scale_byte);
       return multiply_rest(scale, multiply(scale, moved));
@@ -94,11 +94,29 @@ __device__ __forceinline__ void multiply_eight(const uint4& low, const uint4& hi
   }
 }
 
-// A pair of bfloat16 without what is not finite.
+// A pair of elements without what is not finite.
+template <typename Element>
 __device__ __forceinline__ uint32_t finite_of(uint32_t pair) {
-  const auto finite = [](uint32_t half, uint32_t infinity) { return (half & infinity) == infinity ? 0u : half; };
-  return finite(pair & 0xffff, 0x7f80) | finite(pair & 0xffff0000, 0x7f800000);
+  constexpr uint32_t infinity = std::is_same_v<Element, __half> ? 0x7c00 : 0x7f80;
+  const auto finite = [](uint32_t half, uint32_t exponent) { return (half & exponent) == exponent ? 0u : half; };
+  return finite(pair & 0xffff, infinity) | finite(pair & 0xffff0000, infinity << 16);
 }
+
+template <typename Element, int kPanels>
+__device__ __forceinline__ void split_finite(const uint4 (&a)[kPanels], uint4 (&finite)[kPanels],
+                                             uint4 (&rest)[kPanels]) {
+#pragma unroll
+  for (int column = 0; column < kPanels; ++column) {
+    const uint4& all = a[column];
+    finite[column] = {finite_of<Element>(all.x), finite_of<Element>(all.y), finite_of<Element>(all.z),
+                      finite_of<Element>(all.w)};
+    rest[column] = {all.x ^ finite[column].x, all.y ^ finite[column].y, all.z ^ finite[column].z,
+                    all.w ^ finite[column].w};
+  }
+}
+
+// Of a scale that only what is not finite is multiplied under: NaN or 1.
+__device__ __forceinline__ uint32_t nan_or_one(uint32_t byte) { return byte == kE8M0NaN ? byte : uint32_t{kE8M0One}; }
 
 // Eight k under scales of e8m0 of which some are so small that bfloat16 does not hold every code of e4m3: those are
 // taken 2^24 times, and their sums by themselves. Elements under other scales are 0 there, as small ones are among the
@@ -108,13 +126,7 @@ __device__ __forceinline__ void multiply_small(const uint4 (&codes)[2], const ui
                                                const uint4 (&a)[Kernel::panels_m], float (&sums)[Kernel::panels_m][4]) {
   constexpr uint32_t kRaised = 24;
   uint4 finite[Kernel::panels_m], rest[Kernel::panels_m];
-#pragma unroll
-  for (int column = 0; column < Kernel::panels_m; ++column) {
-    const uint4& all = a[column];
-    finite[column] = {finite_of(all.x), finite_of(all.y), finite_of(all.z), finite_of(all.w)};
-    rest[column] = {all.x ^ finite[column].x, all.y ^ finite[column].y, all.z ^ finite[column].z,
-                    all.w ^ finite[column].w};
-  }
+  split_finite<typename Kernel::Element>(a, finite, rest);
   const auto decoded = [&](int half, bool is_wanted, uint32_t byte) {
     const uint4 elements = decode_eight<Kernel, false>(codes[half], byte, eight);
     return is_wanted ? elements : uint4{};
@@ -129,8 +141,40 @@ __device__ __forceinline__ void multiply_small(const uint4 (&codes)[2], const ui
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[column][i] += small[column][i] * 0x1p-24f;
   static_assert(kRaised == 24);
-  const auto unscaled = [](uint32_t byte) { return byte == kE8M0NaN ? byte : uint32_t{kE8M0One}; };
-  multiply_eight<Kernel>(decoded(0, true, unscaled(bytes[0])), decoded(1, true, unscaled(bytes[1])), rest, sums);
+  multiply_eight<Kernel>(decoded(0, true, nan_or_one(bytes[0])), decoded(1, true, nan_or_one(bytes[1])), rest, sums);
+}
+
+// Eight k under scales of e8m0 of which float16 does not hold all: those of a window are moved, together, to the window
+// that it holds, and their sums taken by themselves, a window at a time. What is not finite in `a`: as above.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_in_windows(const uint4 (&codes)[2], const uint32_t (&bytes)[2], int eight,
+                                                    const uint4 (&a)[Kernel::panels_m],
+                                                    float (&sums)[Kernel::panels_m][4]) {
+  using Scale = typename Kernel::Scale;
+  constexpr int kWindow = static_cast<int>(Scale::kLast - Scale::kFirst + 1), kWindows = 4;  // on either side
+  static_assert(int{Scale::kFirst} - kWindows * kWindow <= 0 && int{Scale::kLast} + kWindows * kWindow >= 254 &&
+                    kWindows * kWindow < 127,
+                "every scale is in a window, and each window's factor a float32");
+  uint4 finite[Kernel::panels_m], rest[Kernel::panels_m];
+  split_finite<typename Kernel::Element>(a, finite, rest);
+  const auto decoded = [&](int half, bool is_wanted, uint32_t byte) {
+    const uint4 elements = decode_eight<Kernel, false>(codes[half], byte, eight);
+    return is_wanted ? elements : uint4{};
+  };
+#pragma unroll 1
+  for (int moved = -kWindows * kWindow; moved <= kWindows * kWindow; moved += kWindow) {
+    const uint32_t held[2] = {bytes[0] - static_cast<uint32_t>(moved), bytes[1] - static_cast<uint32_t>(moved)};
+    const auto is_in = [&](int half) { return bytes[half] != kE8M0NaN && Scale::holds(held[half]); };
+    if (!__any_sync(0xffffffffu, is_in(0) || is_in(1))) continue;
+    float of_window[Kernel::panels_m][4] = {};
+    multiply_eight<Kernel>(decoded(0, is_in(0), held[0]), decoded(1, is_in(1), held[1]), finite, of_window);
+    const float factor = __uint_as_float(static_cast<uint32_t>(moved + 127) << 23);
+#pragma unroll
+    for (int column = 0; column < Kernel::panels_m; ++column)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[column][i] += of_window[column][i] * factor;
+  }
+  multiply_eight<Kernel>(decoded(0, true, nan_or_one(bytes[0])), decoded(1, true, nan_or_one(bytes[1])), rest, sums);
 }
 
 // Eight k of each lane, of a panel, under any scales.
@@ -143,6 +187,11 @@ __device__ __forceinline__ void multiply_any(const DirectCodes<Kernel>& codes, i
   if constexpr (Kernel::is_mxfp8) {
     if (__any_sync(0xffffffffu, min(bytes[0], bytes[1]) < kFirstBFloat16Scale))
       return multiply_small<Kernel>(words, bytes, eight, a, sums);
+  }
+  if constexpr (Kernel::has_windows) {
+    const auto is_held = [&](int half) { return bytes[half] == kE8M0NaN || Kernel::Scale::holds(bytes[half]); };
+    if (__any_sync(0xffffffffu, !is_held(0) || !is_held(1)))
+      return multiply_in_windows<Kernel>(words, bytes, eight, a, sums);
   }
   multiply_eight<Kernel>(decode_eight<Kernel, false>(words[0], bytes[0], eight),
                          decode_eight<Kernel, false>(words[1], bytes[1], eight), a, sums);

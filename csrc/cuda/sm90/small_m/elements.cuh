@@ -3,7 +3,8 @@
 //
 // Every number is exact. Elements are bfloat16, which has float32's range (common/decode.cuh says where it does
 // not suffice), and of nvfp4, whose scales span little, float16, unless it is beside bfloat16: less work for a scale.
-// Codes of 8 bits whose float32 scales multiply sums become what the operand beside them is, which holds them all.
+// Beside float16 they are that (direct_products.cuh says where it does not suffice under scales of e8m0). Codes of 8
+// bits whose float32 scales multiply sums become what the operand beside them is, which holds them all.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,7 +26,8 @@ namespace tileon::sm90 {
 
 // Of the operands a and b; symmetric.
 template <DType kA, DType kB, ScaleType kScale>
-using ElementOf = std::conditional_t<kScale != ScaleType::kE8M0 && kA != DType::kBFloat16 && kB != DType::kBFloat16,
+using ElementOf = std::conditional_t<(kScale != ScaleType::kE8M0 && kA != DType::kBFloat16 && kB != DType::kBFloat16) ||
+                                         kA == DType::kFloat16,
                                      __half, __nv_bfloat16>;
 
 // ---- e2m1: sign, exponent and mantissa moved to where the element has its own, subnormals included ----
