@@ -109,6 +109,7 @@ void tileon::define_ops(DefinedOps& m) {
 
   // whether a recorded product on the CPU may go by torch's ops, which last_kernel() then says (autograd/of_torch.py)
   m.def("_begin_product_of_torch() -> bool");
+  m.def("_is_product_of_aten(Tensor a, Tensor b) -> bool");  // on the CPU, of float32 and float64
   m.def("_last_kernel() -> str");  // what this thread's last op ran
   m.def("_build_info() -> str");   // "key: value", one a line
 }

@@ -24,30 +24,48 @@ def kernel_of(m: int, n: int, k: int, dtype: torch.dtype, *, across: bool = Fals
     return re.sub("_(baseline|avx2|avx512|avx512_bf16|amx|aten)$", "", str(torch.ops.tileon._last_kernel()))
 
 
+def is_of_aten(m: int, n: int, k: int, dtype: torch.dtype) -> bool:
+    """Of row-major operands."""
+    operands = torch.ones(m, k, dtype=dtype), torch.ones(k, n, dtype=dtype)
+    return bool(torch.ops.tileon._is_product_of_aten(*operands))
+
+
 def test_large_float32_and_float64_products_are_atens_own() -> None:
-    """Without an epilogue nothing is left to do after ATen: the same bits."""
+    """Without an epilogue nothing is left to do after ATen: the same bits. Of a short k on any processor."""
     for dtype in (torch.float32, torch.float64):
         a, b = (
-            full_precision(130, 300, dtype=dtype, device="cpu"),
-            full_precision(300, 70, dtype=dtype, device="cpu", seed=1),
+            full_precision(130, 90, dtype=dtype, device="cpu"),
+            full_precision(90, 70, dtype=dtype, device="cpu", seed=1),
         )
         assert torch.equal(matmul(a, b), a @ b)
         assert torch.ops.tileon._last_kernel() == "cpu_aten"
 
 
 def test_the_choice_between_tiles_and_aten() -> None:
-    """ATen has float32 and float64, unless they are small or, in float32, a few rows by adjacent ones."""
+    """ATen has float32 and float64, unless they are small or, in float32, a few rows by adjacent ones; or tiles are
+    faster on this processor (tests/host/test_cpu_choice.cpp has the rules)."""
+    aten = "cpu" if is_of_aten(256, 256, 256, torch.float32) else "cpu_tiles"
     for dtype in (torch.float16, torch.bfloat16, torch.float8_e4m3fn):
         for size in (8, 200):
             assert kernel_of(size, size, size, dtype, across=True) == "cpu_tiles"
     for dtype in (torch.float32, torch.float64):
         assert kernel_of(8, 8, 8, dtype, across=True) == "cpu_tiles"
-        assert kernel_of(100, 100, 100, dtype) == "cpu"
+        assert kernel_of(100, 100, 90, dtype) == "cpu"
     assert kernel_of(32, 512, 512, torch.float32) == "cpu_tiles"
     assert kernel_of(1, 512, 512, torch.float32) == "cpu_row"
-    assert kernel_of(33, 512, 512, torch.float32) == "cpu"
-    assert kernel_of(32, 512, 512, torch.float32, across=True) == "cpu"
-    assert kernel_of(32, 512, 512, torch.float64) == "cpu"
+    assert kernel_of(33, 512, 512, torch.float32) == aten
+    assert kernel_of(32, 512, 512, torch.float32, across=True) == aten
+    assert kernel_of(32, 512, 512, torch.float64) == aten
+    assert kernel_of(15, 512, 512, torch.float32, across=True) == "cpu"
+
+
+@pytest.mark.parametrize("activation", ["none", "relu"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_large_recorded_product_goes_as_one_that_is_not(dtype: torch.dtype, activation: str) -> None:
+    """From some millions of multiplications on, where a node in Python costs less than ATen would."""
+    a, b = (full_precision(200, 200, dtype=dtype, device="cpu", seed=seed) for seed in (0, 1))
+    assert matmul(a, b, activation=activation).equal(matmul(a.requires_grad_(), b, activation=activation))
+    assert (tileon_ops.last_kernel() == "cpu_aten") == is_of_aten(200, 200, 200, dtype)
 
 
 class TestManyRowsOfBfloat16:

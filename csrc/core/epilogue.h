@@ -2,7 +2,11 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <type_traits>
+#include <utility>
 
 #include "core/formats.h"
 #include "core/host_device.h"
@@ -22,6 +26,20 @@ constexpr ActivationInfo kActivations[] = {
     {Activation::kGelu, "gelu"}, {Activation::kGeluTanh, "gelu_tanh"}, {Activation::kSilu, "silu"},
 };
 static_assert(in_order_of(&ActivationInfo::activation, kActivations));
+
+// Calls use(activation) with the activation as a constant, so that a loop in `use` asks for none.
+template <typename Use>
+void visit_activation(Activation activation, const Use& use) {
+  const auto visit = [&]<size_t... kRows>(std::index_sequence<kRows...>) {
+    const auto visit_row = [&](auto row) {
+      const bool is_it = activation == row();
+      if (is_it) use(row);
+      return is_it;
+    };
+    static_cast<void>((visit_row(std::integral_constant<Activation, kActivations[kRows].activation>()) || ...));
+  };
+  visit(std::make_index_sequence<std::size(kActivations)>());
+}
 
 // What happens to a sum before it is rounded to the output's dtype: add the column's bias, then activate.
 struct Epilogue {
@@ -116,7 +134,6 @@ TILEON_HOST_DEVICE void activate_all(T (&values)[kCount], const Epilogue& epilog
 // `slope` for leaky_relu; NaN counts as above 0 for relu, as below for leaky_relu.
 template <typename T>
 TILEON_HOST_DEVICE T through_activation(T grad, T x, Activation activation, T slope) {
-  using std::exp;
   switch (activation) {
     case Activation::kNone:
       return grad;
@@ -124,8 +141,8 @@ TILEON_HOST_DEVICE T through_activation(T grad, T x, Activation activation, T sl
       return x <= T(0) ? T(0) : grad;
     case Activation::kLeakyRelu:
       return x > T(0) ? grad : grad * slope;
-    case Activation::kGelu: {                                              // Phi(x) + x Phi'(x)
-      const T density = T(0.39894228040143267794) * exp(T(-0.5) * x * x);  // 1 / sqrt(2 pi)
+    case Activation::kGelu: {                                                 // Phi(x) + x Phi'(x)
+      const T density = T(0.39894228040143267794) * exp_of(T(-0.5) * x * x);  // 1 / sqrt(2 pi)
       return grad * (normal_distribution(x) + x * density);
     }
     case Activation::kGeluTanh: {  // s + x s', with s = sigmoid(2 u)

@@ -35,7 +35,7 @@ constexpr bool is_float8(DType dtype) { return dtype == DType::kFloat8E4M3 || dt
 
 // Whether the rows of a table stand in the order of the enum that `key` is of, as a look-up by number takes them to.
 template <typename Row, int kCount, typename Enum>
-constexpr bool in_order_of(Enum Row::*key, const Row (&rows)[kCount]) {
+constexpr bool in_order_of(Enum Row::* key, const Row (&rows)[kCount]) {
   for (int i = 0; i < kCount; ++i)
     if (static_cast<int>(rows[i].*key) != i) return false;
   return true;

@@ -6,7 +6,9 @@
 #include <array>
 #include <initializer_list>
 #include <memory>
+#include <string>
 
+#include "cpu/choice.h"
 #include "cpu/device.h"
 #include "cpu/fold.h"
 #include "cpu/magnitudes.h"
@@ -66,37 +68,19 @@ Epilogue without_activation(const Epilogue& epilogue) {
 
 // ---- the choice ----
 
-// What ATen's product of the accumulator's dtype is faster at: float32 and float64 in whatever is neither small nor a
-// few rows by a weight whose rows are adjacent. Operands of 16 and of 8 bits it would have to widen as a whole.
-// Measured on one thread with AVX2: small ones take 4.5 to 15 us by tiles, by ATen 7 (float64) or 13 (float32) besides
-// their arithmetic; 32 x 1024 x 1024 takes 940 us against 1030, 64 rows 1845 against 1745, across (NN) 32 rows 1590
-// against 980.
-bool is_for_aten(const Problem& problem) {
-  constexpr int64_t kFewRows = 32;
-  if (is_batch_invariant.load(std::memory_order_relaxed)) return false;  // ATen's sums hang on the number of rows
-  if (problem.is_scaled() || (problem.a.dtype != DType::kFloat32 && problem.a.dtype != DType::kFloat64)) return false;
-  const bool is_float32 = problem.a.dtype == DType::kFloat32;
-  const double small = is_float32 ? 160e3 : 40e3;
-  const double whole_groups = static_cast<double>((problem.k + kGroup - 1) / kGroup * kGroup);
-  if (static_cast<double>(problem.batch * problem.m) * static_cast<double>(problem.n) * whole_groups <= small)
-    return false;
-  const bool has_adjacent_rows = problem.b.stride_k == 1;
-  return !(is_float32 && has_adjacent_rows && problem.batch * problem.m <= kFewRows);
+bool is_batch_invariant_now() { return is_batch_invariant.load(std::memory_order_relaxed); }
+
+bool goes_by_aten(const Problem& problem) { return is_for_aten(problem, is_batch_invariant_now(), has_fast_tiles()); }
+
+bool bfloat16_goes_by_aten(const Problem& problem) {
+  return is_bfloat16_for_aten(problem, is_batch_invariant_now()) && multiplies_pairs_of_bfloat16() &&
+         are_products_of_normal(problem);
 }
 
-// Whether ATen multiplies many rows of bfloat16, in float32 sums that are rounded once: where the processor has an
-// instruction for pairs of bfloat16, which oneDNN takes as the tiles do, and nothing is subnormal, which it would count
-// as 0. Not with a bias, before which aten::addmm rounds the sums for some strides. Measured on one thread of a Zen 4:
-// 256 rows by 2048 x 2048 take 10.0 ms so and 13.0 ms by tiles, 16 rows 0.93 and 1.01 ms, besides 0.5 ms for looking at
-// the numbers.
-bool is_bfloat16_for_aten(const Problem& problem) {
-  constexpr int64_t kManyRows = 64;
-  constexpr double kManyProducts = 32e6;
-  if (is_batch_invariant.load(std::memory_order_relaxed)) return false;
-  if (problem.a.dtype != DType::kBFloat16 || problem.b.dtype != DType::kBFloat16 || problem.is_scaled()) return false;
-  if (problem.out_dtype != DType::kBFloat16 || has_epilogue(problem.epilogue)) return false;
-  if (problem.batch != 1 || problem.m < kManyRows || problem.products() < kManyProducts) return false;
-  return multiplies_pairs_of_bfloat16() && are_products_of_normal(problem);
+// Of operands without bias and activation.
+bool is_product_of_aten(const Tensor& a, const Tensor& b) {
+  static const std::string none = "none";
+  return goes_by_aten(check_matmul(matmul_arguments(a, b, kNoTensor, none, 0.0, std::nullopt, false, false)));
 }
 
 // With a handle of its own.
@@ -122,9 +106,9 @@ struct Cpu : CpuDevice {
     const std::optional<Tensor> kept = also_to == nullptr ? std::nullopt : std::optional(tensor_of(also_to));
     const Tensor* const pre_activation = kept ? &*kept : nullptr;
     const DType accumulator = problem.a.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-    if (pre_activation == nullptr && is_bfloat16_for_aten(problem))
+    if (pre_activation == nullptr && bfloat16_goes_by_aten(problem))
       run_bfloat16_by_aten(arguments, out);
-    else if (is_for_aten(problem) && (accumulator == DType::kFloat64 || float32_products_are_ieee()))
+    else if (goes_by_aten(problem) && (accumulator == DType::kFloat64 || float32_products_are_ieee()))
       run_by_aten(problem, arguments, accumulator, out, pre_activation);
     else
       run_by_tiles(problem, arguments, accumulator, out, pre_activation);
@@ -147,8 +131,7 @@ struct Cpu : CpuDevice {
       folded.a.scale.fold_powers = of_a.get();
       folded.b.scale.fold_powers = of_b.get();
     }
-    record_kernel(multiply_by_tiles(folded, finished, before ? &*before : nullptr,
-                                    is_batch_invariant.load(std::memory_order_relaxed)));
+    record_kernel(multiply_by_tiles(folded, finished, before ? &*before : nullptr, is_batch_invariant_now()));
   }
 
   static void run_bfloat16_by_aten(const ProductArguments& arguments, const Tensor& out) {
@@ -173,4 +156,7 @@ struct Cpu : CpuDevice {
 }  // namespace
 }  // namespace tileon
 
-TILEON_KERNELS(CPU, m) { tileon::ProductEntries<tileon::Cpu>::add_to(m); }
+TILEON_KERNELS(CPU, m) {
+  tileon::ProductEntries<tileon::Cpu>::add_to(m);
+  m.impl("_is_product_of_aten", TORCH_BOX(&tileon::is_product_of_aten));
+}

@@ -5,8 +5,8 @@
 #include <torch/headeronly/util/BFloat16.h>
 #include <torch/headeronly/util/Half.h>
 
+#include <algorithm>
 #include <array>
-#include <type_traits>
 
 #include "checks/operands.h"
 #include "core/small_floats.h"
@@ -29,18 +29,27 @@ struct SumsBlock {
   int64_t stride, row, rows, col, cols;
 };
 
-// One row: `function` of every sum times `factor` plus its bias, rounded. With adjacent columns the compiler makes
-// vectors of it.
+// One row: `function` of every sum times `factor` plus its bias, rounded. The compiler makes vectors of it, wide ones
+// since a loop has one width of numbers: some are finished at a time, then rounded.
 template <typename Accumulator, typename Out, typename Function>
 void write_row(const Accumulator* sums, int64_t columns, Accumulator factor, const Accumulator* bias, Out* out,
                int64_t stride, const Function& function) {
-  if (stride == 1 && bias == nullptr) {
-    for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<Out>(function(sums[i] * factor));
-  } else if (stride == 1) {
-    for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<Out>(function(sums[i] * factor + bias[i]));
-  } else {
-    for (int64_t i = 0; i < columns; ++i)
-      out[i * stride] = static_cast<Out>(function(bias == nullptr ? sums[i] * factor : sums[i] * factor + bias[i]));
+  constexpr int64_t kAtATime = 256;
+  Accumulator finished[kAtATime];
+  for (int64_t begin = 0; begin < columns; begin += kAtATime) {
+    const int64_t count = std::min(columns - begin, kAtATime);
+    const Accumulator* from = sums + begin;
+    if (bias == nullptr) {
+      for (int64_t i = 0; i < count; ++i) finished[i] = function(from[i] * factor);
+    } else {
+      for (int64_t i = 0; i < count; ++i) finished[i] = function(from[i] * factor + bias[begin + i]);
+    }
+    Out* to = out + begin * stride;
+    if (stride == 1) {
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Out>(finished[i]);
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i * stride] = static_cast<Out>(finished[i]);
+    }
   }
 }
 
@@ -56,45 +65,26 @@ void write_rows(const FinishedSums& finished, const SumsBlock<Accumulator>& bloc
   }
 }
 
-// With leaky_relu, which of slope 1 is no activation.
-template <typename Out, typename Accumulator>
-void write_leaky(const FinishedSums& finished, const SumsBlock<Accumulator>& block, Accumulator slope) {
-  write_rows<Out>(finished, block, [=](Accumulator x) { return leaky_relu(x, slope); });
-}
-
-// By the widest vectors of this processor, for the outputs that most products have.
-using torch::headeronly::BFloat16;
-using torch::headeronly::Half;
-
-TILEON_MULTIVERSION void write_leaky_bfloat16(const FinishedSums& finished, const SumsBlock<float>& block,
-                                              float slope) {
-  write_leaky<BFloat16>(finished, block, slope);
-}
-
-TILEON_MULTIVERSION void write_leaky_float16(const FinishedSums& finished, const SumsBlock<float>& block, float slope) {
-  write_leaky<Half>(finished, block, slope);
-}
-
-TILEON_MULTIVERSION void write_leaky_float32(const FinishedSums& finished, const SumsBlock<float>& block, float slope) {
-  write_leaky<float>(finished, block, slope);
-}
-
 // Every sum; the output may be the sums' own memory.
 template <typename Out, typename Accumulator>
 void write_all(const FinishedSums& finished, const SumsBlock<Accumulator>& block) {
   const auto slope = static_cast<Accumulator>(finished.slope);
-  const Activation activation = finished.activation;
-  if (activation != Activation::kNone && activation != Activation::kLeakyRelu)
-    return write_rows<Out>(finished, block, [=](Accumulator x) { return activate(x, activation, slope); });
-  const Accumulator slope_or_1 = activation == Activation::kNone ? Accumulator(1) : slope;
-  if constexpr (std::is_same_v<Out, BFloat16>)
-    write_leaky_bfloat16(finished, block, slope_or_1);
-  else if constexpr (std::is_same_v<Out, Half>)
-    write_leaky_float16(finished, block, slope_or_1);
-  else if constexpr (std::is_same_v<Out, float>)
-    write_leaky_float32(finished, block, slope_or_1);
-  else
-    write_leaky<Out>(finished, block, slope_or_1);
+  visit_activation(finished.activation, [&](auto activation) {
+    write_rows<Out>(finished, block, [=](Accumulator x) { return activate(x, activation(), slope); });
+  });
+}
+
+// By the widest vectors of this processor, for the outputs that most products have.
+TILEON_MULTIVERSION void write_bfloat16(const FinishedSums& finished, const SumsBlock<float>& block) {
+  write_all<torch::headeronly::BFloat16>(finished, block);
+}
+
+TILEON_MULTIVERSION void write_float16(const FinishedSums& finished, const SumsBlock<float>& block) {
+  write_all<torch::headeronly::Half>(finished, block);
+}
+
+TILEON_MULTIVERSION void write_float32(const FinishedSums& finished, const SumsBlock<float>& block) {
+  write_all<float>(finished, block);
 }
 
 void write_block(const FinishedSums& finished, const SumsBlock<double>& block) { write_all<double>(finished, block); }
@@ -102,13 +92,13 @@ void write_block(const FinishedSums& finished, const SumsBlock<double>& block) {
 void write_block(const FinishedSums& finished, const SumsBlock<float>& block) {
   switch (finished.out_dtype) {
     case DType::kFloat16:
-      return write_all<Half>(finished, block);
+      return write_float16(finished, block);
     case DType::kBFloat16:
-      return write_all<BFloat16>(finished, block);
+      return write_bfloat16(finished, block);
     case DType::kFloat8E4M3:
       return write_all<Float8E4M3>(finished, block);
     default:  // the ops' checks have refused the others
-      return write_all<float>(finished, block);
+      return write_float32(finished, block);
   }
 }
 

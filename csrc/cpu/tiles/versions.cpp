@@ -22,6 +22,15 @@ enum Version { kBaseline, kAvx2, kAvx512, kAvx512Bfloat16, kAmx };
 constexpr const char* kVersions[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 
 #ifdef __x86_64__
+// AMD's processors from Zen 5 on: they multiply vectors of 512 bits at once, and MKL, which is ATen's product, has the
+// code for AVX2 for whatever is not Intel's.
+bool is_zen_5_or_later() {
+  constexpr uint32_t kZen5 = 0x1a;  // the family
+  uint32_t a, b, c, d;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx || c != signature_AMD_ecx) return false;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (a >> 8 & 0xf) + (a >> 20 & 0xff) >= kZen5;
+}
+
 // Bits of CPUID for what not every compiler's __builtin_cpu_supports knows by name.
 bool has_f16c() {
   uint32_t a, b, c, d;
@@ -80,6 +89,15 @@ Version version_in_use() {
 }
 
 }  // namespace
+
+bool has_fast_tiles() {
+#ifdef __x86_64__
+  static const bool has = is_zen_5_or_later() && version_in_use() >= kAvx512;
+  return has;
+#else
+  return false;
+#endif
+}
 
 bool multiplies_pairs_of_bfloat16() { return version_in_use() == kAvx512Bfloat16; }
 

@@ -1,7 +1,7 @@
 """A recorded product of float32 or float64 on the CPU by torch's own ops, whose nodes are in C++.
 
 A node in Python takes some 25 us forward and backward, several times what a small product takes; a large one is ATen's
-product either way (csrc/cpu/products.cpp). torch's ops compute what the op promises: sums, bias and activation in the
+product either way, but where this library's tiles are faster by more than the node takes (csrc/cpu/choice.h). torch's ops compute what the op promises: sums, bias and activation in the
 operands' dtype, gradients as often differentiated as wanted. These lie as torch's do: as their operands where those
 have no gaps, else in rows. A small product that is not recorded goes by tiles, which add its terms in another order.
 """
@@ -23,11 +23,13 @@ from tileon_ops._rules.torch_private import (
 )
 
 _begin = without_overhead(torch.ops.tileon._begin_product_of_torch.default)
+_is_of_aten = without_overhead(torch.ops.tileon._is_product_of_aten.default)
 _linear = torch.nn.functional.linear
 _leaky_relu = torch.nn.functional.leaky_relu
 
 _PLAIN_TENSORS = (Tensor, torch.nn.Parameter)
 _DTYPES = (torch.float32, torch.float64)
+_WORTH_A_NODE = 4e6  # multiplications: by tiles they may take 20 us less, and so may those of each gradient
 _ACTIVATIONS = ("none", "relu", "leaky_relu")  # those that torch's nodes differentiate by what the op keeps
 
 
@@ -61,6 +63,7 @@ def _takes(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) -
         and peek_interpreter_stack() is None
         and not count_function_modes()
         and not count_dispatch_modes()
+        and (a.numel() * b.shape[1] < _WORTH_A_NODE or _is_of_aten(a, b))
         and _begin()
     )
 
