@@ -48,6 +48,26 @@ struct Codes<DType::kFloat8E5M2> {
   static Floats even(const Words& words) { return halves_to_floats(shifted(words, 8, 0, 0xff00)); }
 };
 
+#if TILEON_CPU_WIDTH == 16
+// Looked up by the lowest four bits of each lane.
+template <>
+struct Codes<DType::kFloat4E2M1> {
+  static constexpr float kFactor = 1;
+  static constexpr bool kHasNaN = false;
+  static IntVec load(const uint8_t* codes) {
+    return (IntVec)_mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+  }
+  static Floats odd(const IntVec& codes) { return looked_up(codes >> 4); }
+  static Floats even(const IntVec& codes) { return looked_up(codes); }
+
+ private:
+  static Floats looked_up(const IntVec& codes) {
+    const FloatVec values{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                          -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+    return {(FloatVec)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)codes, (__m512)values)};
+  }
+};
+#else
 template <>
 struct Codes<DType::kFloat4E2M1> {
   static constexpr float kFactor = 16384;
@@ -56,6 +76,7 @@ struct Codes<DType::kFloat4E2M1> {
   static Floats odd(const Words& words) { return halves_to_floats(shifted(words, 8, 3, 0x8e00)); }
   static Floats even(const Words& words) { return halves_to_floats(shifted(words, 12, 3, 0x8e00)); }
 };
+#endif
 
 template <>
 struct Codes<DType::kInt8> {
@@ -112,7 +133,7 @@ bool decode_groups(const uint8_t* codes, const GroupScales& scales, int groups, 
   using Element = Codes<kElement>;
   Words largest{};
   for (int g = 0; g < groups; ++g, codes += kGroup / elements_per_byte(kElement), to += kGroup) {
-    const Words words = Element::load(codes);
+    const auto words = Element::load(codes);
     Floats odd = Element::odd(words), even = Element::even(words);
     scale_lanes<kScaling>(scales.values[g], odd);
     scale_lanes<kScaling>(scales.values[g], even);

@@ -6,6 +6,8 @@
 namespace tileon {
 namespace TILEON_CPU_VARIANT {
 
+constexpr int kMostScales = kChunk / kGroup * 2;  // of a row's chunk
+
 struct GroupScales {
   float values[kChunk / kGroup][2];
   Magnitudes magnitudes;  // of the values
@@ -19,6 +21,13 @@ inline void gather_scales(const Scale& scale, int64_t row, int64_t begin, int co
   const ScaleStrides& strides = scale.strides;
   const uint8_t* from = static_cast<const uint8_t*>(scale.data) + strides.of_row(row);
   int i = 0;
+  if (strides.col == 1 && begin % kScaleBlockCols == 0 && count >= 4 * kScaleBlockCols) {  // in a register
+    for (; i + 4 * kScaleBlockCols <= count; i += 4 * kScaleBlockCols) {
+      uint32_t words[4];
+      for (int j = 0; j < 4; ++j) memcpy(&words[j], from + ((begin + i) / kScaleBlockCols + j) * strides.col_block, 4);
+      memcpy(to + i, words, sizeof(words));
+    }
+  }
   if (strides.col == 1 && begin % kScaleBlockCols == 0)
     for (; i + kScaleBlockCols <= count; i += kScaleBlockCols)
       memcpy(to + i, from + (begin + i) / kScaleBlockCols * strides.col_block, kScaleBlockCols);
@@ -31,28 +40,75 @@ inline void note(Magnitudes& magnitudes, float value) {
   magnitudes.least = magnitude - 1 < magnitudes.least - 1 ? magnitude : magnitudes.least;  // 0 is the largest then
 }
 
-// Every scale times `factor`, twice where a group has but one.
-template <typename Value>
-void fill_from_bytes(const Value& value, const uint8_t* bytes, int count, int repeat, float factor,
-                     GroupScales& scales) {
-  float values[kChunk / kGroup * 2];
-  Magnitudes magnitudes;
-  for (int i = 0; i < count; ++i) {
-    values[i] = value(bytes[i]) * factor;
-    note(magnitudes, values[i]);
+// Every scale times `factor`, twice where groups have but one. Loops of a fixed length without a branch, which become a
+// few vectors where they are not unrolled: there are as many scales as vectors of elements.
+template <int kScales, typename Value>
+void fill_from_bytes(const Value& value, const uint8_t (&bytes)[kMostScales], float factor, GroupScales& scales) {
+  constexpr int kRepeat = kMostScales / kScales;
+  float values[kScales];
+#pragma GCC unroll 1
+  for (int i = 0; i < kScales; ++i) values[i] = value(bytes[i]) * factor;
+  uint32_t most = 0, least_less_1 = Magnitudes().least - 1;  // of 0 that is the largest
+#pragma GCC unroll 1
+  for (int i = 0; i < kScales; ++i) {
+    const uint32_t magnitude = bits_of(values[i]) & 0x7fffffffu, less_1 = magnitude - 1;
+    most = magnitude > most ? magnitude : most;
+    least_less_1 = less_1 < least_less_1 ? less_1 : least_less_1;
   }
-  scales.magnitudes = magnitudes;
-  if (repeat == 1)
-    memcpy(scales.values, values, count * sizeof(float));
-  else
-    for (int i = 0; i < count; ++i) scales.values[i][0] = scales.values[i][1] = values[i];
+  scales.magnitudes = {least_less_1 + 1, most};
+  float* to = &scales.values[0][0];
+#pragma GCC unroll 1
+  for (int i = 0; i < kMostScales; ++i) to[i] = values[i / kRepeat];
 }
+
+#if TILEON_CPU_WIDTH == 16
+// The same of e8m0, by instructions: what the compiler makes of it stores parts of vectors that it then loads whole.
+inline void fill_from_e8m0(const uint8_t (&bytes)[kMostScales], float factor, GroupScales& scales) {
+  const __m512i exponents = _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128((const __m128i*)bytes));
+  const __m512i words =
+      _mm512_mask_mov_epi32(_mm512_maskz_slli_epi32(0xffff, exponents, 23),
+                            _mm512_testn_epi32_mask(exponents, exponents), _mm512_set1_epi32(1 << 22));
+  const FloatVec values = (FloatVec)words * factor;
+  // Of two vectors the lanes that are larger, in the one, and that are less, in the other; 0 less 1 is the largest.
+  BitsVec most = (BitsVec)values & 0x7fffffffu, least_less_1 = most - 1;
+#define TILEON_FOLD(...)                                                                           \
+  {                                                                                                \
+    const BitsVec other = __builtin_shufflevector(most, most, __VA_ARGS__);                        \
+    const BitsVec other_less_1 = __builtin_shufflevector(least_less_1, least_less_1, __VA_ARGS__); \
+    most = other > most ? other : most;                                                            \
+    least_less_1 = other_less_1 < least_less_1 ? other_less_1 : least_less_1;                      \
+  }
+  TILEON_FOLD(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+  TILEON_FOLD(4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
+  TILEON_FOLD(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
+  TILEON_FOLD(1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#undef TILEON_FOLD
+  const uint32_t least = least_less_1[0] + 1;
+  scales.magnitudes = {least == 0 ? Magnitudes().least : least, most[0]};
+  const FloatVec first = __builtin_shufflevector(values, values, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+  const FloatVec second =
+      __builtin_shufflevector(values, values, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
+  memcpy(&scales.values[0][0], &first, sizeof(first));
+  memcpy(&scales.values[kWidth / 2][0], &second, sizeof(second));
+}
+#endif
+
+// As e8m0_value, but infinity for NaN: neither is a number.
+inline float e8m0_value_or_infinity(uint32_t byte) { return float_of(byte == 0 ? 1u << 22 : byte << 23); }
 
 inline void fill_from_floats(const Scale& scale, int64_t row, int64_t begin, int groups, float factor,
                              GroupScales& scales) {
   constexpr int kGroupsPerScale = kFloat32ScaleBlock / kGroup;
   const float* from = static_cast<const float*>(scale.data) + scale.strides.of_row(row);
   scales.magnitudes = {};
+  if (scale.strides.col == 0) {  // one of the whole row
+    scales.is_long = !waits_for_sums(scale, bits_of(*from));
+    const float value = scales.is_long ? *from * factor : factor;
+    float* to = &scales.values[0][0];
+#pragma GCC unroll 1
+    for (int i = 0; i < kMostScales; ++i) to[i] = value;
+    return note(scales.magnitudes, value);
+  }
   scales.is_long = false;
   for (int g = 0; g < groups; g += kGroupsPerScale) {
     const float own = from[scale.strides.of_col((begin + g * kGroup) / kFloat32ScaleBlock)];
@@ -73,14 +129,20 @@ inline void fill_scales(const Scale& scale, int64_t row, int64_t begin, int coun
     return;
   }
   if (scale.type == ScaleType::kFloat32) return fill_from_floats(scale, row, begin, groups, factor, scales);
-  uint8_t bytes[kChunk / kGroup * 2] = {};
-  gather_scales(scale, row, begin / scale.vec, (count + scale.vec - 1) / scale.vec, bytes);
+  uint8_t bytes[kMostScales];
+  const int scales_in_k = (count + scale.vec - 1) / scale.vec;
+  gather_scales(scale, row, begin / scale.vec, scales_in_k, bytes);
+  memset(bytes + scales_in_k, bytes[0], kMostScales - scales_in_k);  // of codes that are 0: no other magnitude
   if (scale.type == ScaleType::kE4M3)
-    return fill_from_bytes([](uint8_t byte) { return e4m3_value(byte); }, bytes, groups * 2, 1, factor, scales);
+    return fill_from_bytes<kMostScales>([](uint8_t byte) { return e4m3_value(byte); }, bytes, factor, scales);
+  constexpr int kScales = kMostScales / 2;
+#if TILEON_CPU_WIDTH == 16
+  if (scale.fold_powers == nullptr) return fill_from_e8m0(bytes, factor, scales);
+#endif
   if (scale.fold_powers == nullptr)
-    return fill_from_bytes([](uint8_t byte) { return e8m0_value(byte); }, bytes, groups, 2, factor, scales);
+    return fill_from_bytes<kScales>([](uint8_t byte) { return e8m0_value_or_infinity(byte); }, bytes, factor, scales);
   const int power = scale.fold_powers[row];
-  return fill_from_bytes([power](uint8_t byte) { return fold_factor(byte, power); }, bytes, groups, 2, factor, scales);
+  return fill_from_bytes<kScales>([power](uint8_t byte) { return fold_factor(byte, power); }, bytes, factor, scales);
 }
 
 }  // namespace TILEON_CPU_VARIANT

@@ -9,7 +9,7 @@ namespace TILEON_CPU_VARIANT {
 
 // ---- rows of b ----
 
-constexpr int kRowCols = 4;  // rows of b at a time
+constexpr int kRowCols = TILEON_CPU_REGISTERS == 32 ? 8 : 4;  // rows of b at a time
 
 // sums[c] += the row `a` of a tile times row c of four. load(c, g, first, second) gives the vectors of group g.
 template <typename Load>
@@ -31,8 +31,10 @@ void add_row_products(const Load& load, const float* a, int groups, float* sums)
         lanes[c][p] = fused(at[kParts], second.part[p], lanes[c][p]);
       }
     }
-  const Floats4 four = sum_lanes<Floats4>(lanes[0], lanes[1], lanes[2], lanes[3]);
-  for (int c = 0; c < kRowCols; ++c) sums[c] += four[c];
+  for (int c = 0; c < kRowCols; c += 4) {
+    const Floats4 four = sum_lanes<Floats4>(lanes[c], lanes[c + 1], lanes[c + 2], lanes[c + 3]);
+    for (int i = 0; i < 4; ++i) sums[c + i] += four[i];
+  }
 }
 
 // False, and no sum is changed, where a code or a scale is no number.
@@ -53,7 +55,7 @@ bool add_decoded_row(const Operand& b, const TilePart& part, const float* a, flo
     Words largest{};
     float products[kRowCols] = {};
     const auto load = [&](int c, int g, Floats& odd, Floats& even) {
-      const Words words = Element::load(rows.row[c] + g * kGroupCodes);
+      const auto words = Element::load(rows.row[c] + g * kGroupCodes);
       odd = Element::odd(words), even = Element::even(words);
       scale_lanes<scaling()>(scales[c].values[g], odd);
       scale_lanes<scaling()>(scales[c].values[g], even);
@@ -117,20 +119,40 @@ struct ColumnLanes {
   alignas(kTileAlignment) float of[kLanes][kMaxBlockCols];
 };
 
-// lanes.of[lane][c] += a * b[c] for `cols` columns from `from` on.
-template <DType kElement>
-void add_to_lane(float a, const typename Numbers<kElement>::Unit* from, int cols, float* lane) {
+// Elements of `a`, and the lines of `b` whose columns they multiply one after the other; the lines of the next lane are
+// `next` units further on.
+template <DType kElement, int kLines>
+struct LaneLines {
+  float a[kLines];
+  const typename Numbers<kElement>::Unit* b[kLines];
+  int64_t next = 0;
+};
+
+// lane[c] += a * b[c] for `cols` columns, of one line after the other.
+template <DType kElement, int kLines>
+void add_to_lane(const LaneLines<kElement, kLines>& lines, int cols, float* lane) {
+  using Unit = typename Numbers<kElement>::Unit;
+  FloatVec factors[kLines];
+  for (int i = 0; i < kLines; ++i) factors[i] = FloatVec{} + lines.a[i];
   int c = 0;
-  const FloatVec factor = FloatVec{} + a;
   for (; c + kWidth <= cols; c += kWidth) {
-    FloatVec* sums = reinterpret_cast<FloatVec*>(lane + c);
-    *sums = fused(factor, widened<kElement>(from + c), *sums);
+    FloatVec sums = *reinterpret_cast<FloatVec*>(lane + c);
+    if (c * sizeof(Unit) % kTileAlignment == 0) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kLines; ++i) __builtin_prefetch(lines.b[i] + lines.next + c);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kLines; ++i) sums = fused(factors[i], widened<kElement>(lines.b[i] + c), sums);
+    *reinterpret_cast<FloatVec*>(lane + c) = sums;
   }
   if (c == cols) return;
-  typename Numbers<kElement>::Unit rest[kWidth] = {};
-  memcpy(rest, from + c, (cols - c) * sizeof(*from));
-  FloatVec* sums = reinterpret_cast<FloatVec*>(lane + c);
-  *sums = fused(factor, widened<kElement>(rest), *sums);
+  FloatVec sums = *reinterpret_cast<FloatVec*>(lane + c);
+  for (int i = 0; i < kLines; ++i) {
+    Unit rest[kWidth] = {};
+    memcpy(rest, lines.b[i] + c, (cols - c) * sizeof(Unit));
+    sums = fused(factors[i], widened<kElement>(rest), sums);
+  }
+  *reinterpret_cast<FloatVec*>(lane + c) = sums;
 }
 
 // sums[c] += the row `a` of a tile times the columns, a chunk long at most.
@@ -139,11 +161,30 @@ void add_columns(const Operand& b, const TilePart& part, TileOrder order, const 
   const auto* from = static_cast<const typename Numbers<kElement>::Unit*>(b.data) + part.row + part.k * b.stride_k;
   ColumnLanes lanes;
   for (auto& lane : lanes.of) memset(lane, 0, (part.rows + kWidth - 1) / kWidth * kWidth * sizeof(float));
-  for (int g = 0; g < part.groups(); ++g, a += kGroup)
-    for (int i = 0; i < kGroup; ++i) {  // in the order in which they stand in a's tile
-      const int lane = i % kLanes;
-      const int k = g * kGroup + (order == TileOrder::kNatural ? i : 2 * lane + (i < kLanes ? 1 : 0));
-      if (k < part.count) add_to_lane<kElement>(a[i], from + k * b.stride_k, part.rows, lanes.of[lane]);
+  // Element `i` of group `g`, in the order in which they stand in a's tile.
+  const auto k_of = [&](int g, int i) {
+    return g * kGroup + (order == TileOrder::kNatural ? i : 2 * (i % kLanes) + (i < kLanes ? 1 : 0));
+  };
+  // Lines of several groups at a time, so that a lane's sums are loaded and stored once for all of them.
+  constexpr int kGroupsAtATime = kElement == DType::kFloat32 ? 1 : 4, kLines = kGroupsAtATime * kGroup / kLanes;
+  int g = 0;
+  for (; (g + kGroupsAtATime) * kGroup <= part.count; g += kGroupsAtATime)
+    for (int lane = 0; lane < kLanes; ++lane) {
+      LaneLines<kElement, kLines> lines;
+      lines.next = (order == TileOrder::kNatural ? 1 : 2) * b.stride_k;
+      for (int i = 0; i < kLines; ++i) {
+        const int group = g + i / 2, element = lane + i % 2 * kLanes;
+        lines.a[i] = a[group * kGroup + element];
+        lines.b[i] = from + k_of(group, element) * b.stride_k;
+      }
+      add_to_lane(lines, part.rows, lanes.of[lane]);
+    }
+  for (; g < part.groups(); ++g)
+    for (int i = 0; i < kGroup; ++i) {
+      const int k = k_of(g, i);
+      if (k >= part.count) continue;
+      add_to_lane(LaneLines<kElement, 1>{{a[g * kGroup + i]}, {from + k * b.stride_k}}, part.rows,
+                  lanes.of[i % kLanes]);
     }
   for (int half = kLanes / 2; half > 0; half /= 2)
     for (int lane = 0; lane < half; ++lane)
