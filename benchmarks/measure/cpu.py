@@ -32,8 +32,9 @@ def _numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape))).to(dtype)
 
 
-def _fused_by_torch(a: Tensor, w: Tensor, bias: Tensor) -> Tensor:
-    return F.leaky_relu(F.linear(a, w, bias))
+def _fused_by_torch(activation: str, a: Tensor, w: Tensor, bias: Tensor) -> Tensor:
+    result: Tensor = getattr(F, activation)(F.linear(a, w, bias))
+    return result
 
 
 def products() -> Iterator[Pair]:
@@ -44,8 +45,9 @@ def products() -> Iterator[Pair]:
             for layout, b in (("NT", w.t()), ("NN", w)):
                 if layout == "NT" or dtype.itemsize == 4 or m <= 16:  # torch takes seconds for more
                     yield layout, dtype, m, partial(tileon_ops.matmul, a, b), partial(torch.matmul, a, b), 1
-            fused = partial(tileon_ops.matmul, a, w.t(), bias, activation="leaky_relu")
-            yield "NT bias+leaky_relu", dtype, m, fused, partial(_fused_by_torch, a, w, bias), 1
+            for name in ("leaky_relu", "gelu"):
+                fused = partial(tileon_ops.matmul, a, w.t(), bias, activation=name)
+                yield f"NT bias+{name}", dtype, m, fused, partial(_fused_by_torch, name, a, w, bias), 1
 
 
 def layers() -> Iterator[Pair]:
@@ -98,12 +100,12 @@ def small() -> Iterator[Pair]:
 
 
 def training() -> Iterator[Pair]:
-    for width in (64, 256):
+    for width, m, calls in ((64, 64, 10), (256, 64, 10), (1024, 256, 1)):
         steps = []
         for make in (tileon_ops.Linear, nn.Linear):
             model = nn.Sequential(*(make(width, width) for _ in range(3)))
-            steps.append(partial(_forward_backward, model, (_numbers(64, width),), torch.ones(64, width)))
-        yield f"three layers {width}x{width}", torch.float32, 64, steps[0], steps[1], 10
+            steps.append(partial(_forward_backward, model, (_numbers(m, width),), torch.ones(m, width)))
+        yield f"three layers {width}x{width}", torch.float32, m, steps[0], steps[1], calls
 
 
 def _invariant(a: Tensor, b: Tensor) -> Tensor:

@@ -18,14 +18,6 @@ inline TileOrder order_of(const Problem& problem) {
 
 // ---- codes to float32 ----
 
-inline Words shifted(const Words& words, int left, int right, int mask) {
-  Words result;
-  for (int p = 0; p < kWordParts; ++p)
-    result.part[p] =
-        (words.part[p] << static_cast<int16_t>(left) >> static_cast<int16_t>(right)) & static_cast<int16_t>(mask);
-  return result;
-}
-
 // What an element is, as halves or as integers: the odd and the even elements of a group.
 template <DType kElement>
 struct Codes;
@@ -102,11 +94,9 @@ auto with_scaling(const Scale& scale, const Use& use) {
 template <Scaling kScaling>
 void scale_lanes(const float (&scales)[2], Floats& lanes) {
 #if TILEON_CPU_WIDTH == 16
-  FloatVec factors = FloatVec{} + scales[0];
-  if constexpr (kScaling == Scaling::kTwo)
-    factors = __builtin_shufflevector(factors, FloatVec{} + scales[1], 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29,
-                                      30, 31);
-  lanes.part[0] *= factors;
+  __m512 factors = _mm512_set1_ps(scales[0]);
+  if constexpr (kScaling == Scaling::kTwo) factors = _mm512_mask_mov_ps(factors, 0xff00, _mm512_set1_ps(scales[1]));
+  lanes.part[0] *= (FloatVec)factors;
 #else
   for (int p = 0; p < kParts; ++p) lanes.part[p] *= scales[kScaling == Scaling::kTwo ? p * 2 / kParts : 0];
 #endif

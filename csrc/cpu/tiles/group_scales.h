@@ -62,34 +62,61 @@ void fill_from_bytes(const Value& value, const uint8_t (&bytes)[kMostScales], fl
 }
 
 #if TILEON_CPU_WIDTH == 16
-// The same of e8m0, by instructions: what the compiler makes of it stores parts of vectors that it then loads whole.
+// The same by instructions: what the compiler makes of it stores parts of vectors that it then loads whole.
+
+// Of the lanes of all vectors; 0 does not count as the least.
+template <int kCount>
+Magnitudes magnitudes_of(const FloatVec (&values)[kCount]) {
+  BitsVec most{}, least_less_1 = BitsVec{} + (Magnitudes().least - 1);  // of 0 that is the largest
+  for (const FloatVec& value : values) {
+    const BitsVec magnitude = (BitsVec)value & 0x7fffffffu, less_1 = magnitude - 1;
+    most = magnitude > most ? magnitude : most;
+    least_less_1 = less_1 < least_less_1 ? less_1 : least_less_1;
+  }
+  const auto halve = [&](const BitsVec& other, const BitsVec& other_less_1) {
+    most = other > most ? other : most;
+    least_less_1 = other_less_1 < least_less_1 ? other_less_1 : least_less_1;
+  };
+#define TILEON_HALVE(...)                                 \
+  halve(__builtin_shufflevector(most, most, __VA_ARGS__), \
+        __builtin_shufflevector(least_less_1, least_less_1, __VA_ARGS__))
+  TILEON_HALVE(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+  TILEON_HALVE(4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+  TILEON_HALVE(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  TILEON_HALVE(1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+#undef TILEON_HALVE
+  return {least_less_1[0] + 1, most[0]};
+}
+
+inline void store_scales(const FloatVec& first, const FloatVec& second, GroupScales& scales) {
+  memcpy(&scales.values[0][0], &first, sizeof(first));
+  memcpy(&scales.values[kWidth / 2][0], &second, sizeof(second));
+}
+
 inline void fill_from_e8m0(const uint8_t (&bytes)[kMostScales], float factor, GroupScales& scales) {
   const __m512i exponents = _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128((const __m128i*)bytes));
   const __m512i words =
       _mm512_mask_mov_epi32(_mm512_maskz_slli_epi32(0xffff, exponents, 23),
                             _mm512_testn_epi32_mask(exponents, exponents), _mm512_set1_epi32(1 << 22));
-  const FloatVec values = (FloatVec)words * factor;
-  // Of two vectors the lanes that are larger, in the one, and that are less, in the other; 0 less 1 is the largest.
-  BitsVec most = (BitsVec)values & 0x7fffffffu, least_less_1 = most - 1;
-#define TILEON_FOLD(...)                                                                           \
-  {                                                                                                \
-    const BitsVec other = __builtin_shufflevector(most, most, __VA_ARGS__);                        \
-    const BitsVec other_less_1 = __builtin_shufflevector(least_less_1, least_less_1, __VA_ARGS__); \
-    most = other > most ? other : most;                                                            \
-    least_less_1 = other_less_1 < least_less_1 ? other_less_1 : least_less_1;                      \
+  const FloatVec values[1] = {(FloatVec)words * factor};
+  scales.magnitudes = magnitudes_of(values);
+  const FloatVec& of = values[0];
+  store_scales(__builtin_shufflevector(of, of, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
+               __builtin_shufflevector(of, of, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15), scales);
+}
+
+// Infinity for NaN: neither is a number.
+inline void fill_from_e4m3(const uint8_t (&bytes)[kMostScales], float factor, GroupScales& scales) {
+  FloatVec values[2];
+  for (int i = 0; i < 2; ++i) {
+    const Words words = load_bytes_as_words(bytes + i * kLanes);
+    const FloatVec of_256th = halves_to_floats(shifted(words, 8, 1, 0xbf80)).part[0];
+    const __m512i magnitudes = _mm512_maskz_cvtepi16_epi32(0xffff, (__m256i)shifted(words, 0, 0, 0x7f).part[0]);
+    const __mmask16 is_nan = _mm512_cmpeq_epi32_mask(magnitudes, _mm512_set1_epi32(0x7f));
+    values[i] = (FloatVec)_mm512_mask_mov_ps(of_256th * (256 * factor), is_nan, _mm512_set1_ps(float_of(0x7f800000u)));
   }
-  TILEON_FOLD(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
-  TILEON_FOLD(4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
-  TILEON_FOLD(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
-  TILEON_FOLD(1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
-#undef TILEON_FOLD
-  const uint32_t least = least_less_1[0] + 1;
-  scales.magnitudes = {least == 0 ? Magnitudes().least : least, most[0]};
-  const FloatVec first = __builtin_shufflevector(values, values, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-  const FloatVec second =
-      __builtin_shufflevector(values, values, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
-  memcpy(&scales.values[0][0], &first, sizeof(first));
-  memcpy(&scales.values[kWidth / 2][0], &second, sizeof(second));
+  scales.magnitudes = magnitudes_of(values);
+  store_scales(values[0], values[1], scales);
 }
 #endif
 
@@ -133,6 +160,9 @@ inline void fill_scales(const Scale& scale, int64_t row, int64_t begin, int coun
   const int scales_in_k = (count + scale.vec - 1) / scale.vec;
   gather_scales(scale, row, begin / scale.vec, scales_in_k, bytes);
   memset(bytes + scales_in_k, bytes[0], kMostScales - scales_in_k);  // of codes that are 0: no other magnitude
+#if TILEON_CPU_WIDTH == 16
+  if (scale.type == ScaleType::kE4M3) return fill_from_e4m3(bytes, factor, scales);
+#endif
   if (scale.type == ScaleType::kE4M3)
     return fill_from_bytes<kMostScales>([](uint8_t byte) { return e4m3_value(byte); }, bytes, factor, scales);
   constexpr int kScales = kMostScales / 2;

@@ -51,6 +51,16 @@ inline void store(const Floats& floats, float* to) {
   for (int p = 0; p < kParts; ++p) *reinterpret_cast<FloatVec*>(to + p * kWidth) = floats.part[p];
 }
 
+// ---- bits ----
+
+inline Words shifted(const Words& words, int left, int right, int mask) {
+  Words result;
+  for (int p = 0; p < kWordParts; ++p)
+    result.part[p] =
+        (words.part[p] << static_cast<int16_t>(left) >> static_cast<int16_t>(right)) & static_cast<int16_t>(mask);
+  return result;
+}
+
 // ---- bytes without their upper bits ----
 
 inline void note_largest_bytes(const Words& words, Words& largest) {
