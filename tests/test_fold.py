@@ -1,9 +1,11 @@
 """`fast_accum` of operands with e8m0 scales: rows become e4m3 codes with one power of two (csrc/core/fold.h), against a
-fold in float64 that shares nothing with csrc; what that loses, and what it must not change. The CPU folds no mxfp4."""
+fold in float64 that shares nothing with csrc; what that loses, and what it must not change. The CPU folds no mxfp4, and
+few rows of `a` only where results are batch invariant."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -77,6 +79,13 @@ def with_scales(operand: Operand, low: int, high: int, *, nan_share: float = 0.0
     return replace(operand, scales=drawn.to(torch.uint8))
 
 
+@pytest.fixture
+def folds_few_rows() -> Iterator[None]:
+    with tileon_ops.batch_invariant():
+        yield
+
+
+@pytest.mark.usefixtures("folds_few_rows")
 @each_folded
 @each_scales
 def test_a_product_is_that_of_the_folds(fmt: Format, scales: tuple[int, int], others: tuple[int, int]) -> None:
@@ -99,11 +108,22 @@ def test_rows_of_up_to_13_binades_lose_nothing(fmt: Format) -> None:
     assert torch.equal(multiply(a, b, out_dtype=F32, fast_accum=True), multiply(a, b, out_dtype=F32))
 
 
+@pytest.mark.usefixtures("folds_few_rows")
 @each_folded
 def test_a_fold_rounds_what_lies_far_below(fmt: Format) -> None:
     """Else the test above would pass without any fold."""
     a, b = random_codes(fmt, "a", 8, 256), random_codes(fmt, "b", 8, 256)
     a = with_scales(a, 110, 127)
+    assert not torch.equal(multiply(a, b, out_dtype=F32, fast_accum=True), multiply(a, b, out_dtype=F32))
+
+
+@each_folded
+def test_the_cpu_folds_from_65_rows_on(fmt: Format) -> None:
+    a, b = random_codes(fmt, "a", 65, 256), random_codes(fmt, "b", 8, 256)
+    a = with_scales(a, 110, 127)
+    few = replace(a, codes=a.codes[:64], scales=a.scales[:64])
+    assert torch.equal(multiply(few, b, out_dtype=F32, fast_accum=True), multiply(few, b, out_dtype=F32))
+    assert_folded(multiply(a, b, out_dtype=F32, fast_accum=True), a, b, "65 rows")
     assert not torch.equal(multiply(a, b, out_dtype=F32, fast_accum=True), multiply(a, b, out_dtype=F32))
 
 
@@ -113,6 +133,7 @@ def test_other_formats_are_not_folded(fmt: Format) -> None:
     assert torch.equal(multiply(a, b, out_dtype=F32, fast_accum=True), multiply(a, b, out_dtype=F32))
 
 
+@pytest.mark.usefixtures("folds_few_rows")
 @each_folded
 def test_a_row_does_not_depend_on_the_others(fmt: Format) -> None:
     a, b = random_codes(fmt, "a", 70, 320), random_codes(fmt, "b", 40, 320)

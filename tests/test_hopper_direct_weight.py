@@ -180,7 +180,30 @@ class TestFloat16BesideMxfp4:
     """Scales from 2^-20 to 2^9 are those under which float16 holds every code."""
 
     def test_every_scale(self, gpu: torch.device, config: Config) -> None:
-        for byte in (0, 1, 16, 17, 46, 47, 76, 77, 106, 107, 108, 109, 124, 125, 127, 136, 137, 166, 167, 196, 197, 230):
+        for byte in (
+            0,
+            1,
+            16,
+            17,
+            46,
+            47,
+            76,
+            77,
+            106,
+            107,
+            108,
+            109,
+            124,
+            125,
+            127,
+            136,
+            137,
+            166,
+            167,
+            196,
+            197,
+            230,
+        ):
             a, b = pair("float16", "mxfp4", 9, 66, 544, gpu)
             assert b.scale is not None
             scales = b.scale.view(torch.uint8).clone()

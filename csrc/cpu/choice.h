@@ -45,6 +45,16 @@ constexpr bool is_for_aten(const Problem& problem, bool is_batch_invariant, bool
   return !(has_fast_tiles && is_for_fast_tiles(problem));
 }
 
+// ---- operands with e8m0 scales ----
+
+// Whether operands that may be folded are: as on Hopper where there are more than a few rows, beside which one more
+// pass over the weight's codes counts for little; of one row it would take twice as long as the product. A fold of
+// mxfp4 would be such a pass, and save none. Where sums must not hang on the rows, whatever these are.
+inline bool folds(const Problem& problem, bool is_batch_invariant) {
+  constexpr int64_t kFewRows = 64;
+  return problem.may_be_folded() && !problem.is_mxfp4() && (is_batch_invariant || problem.m > kFewRows);
+}
+
 // ---- bfloat16 ----
 
 // Whether ATen may multiply rows of bfloat16, in float32 sums that are rounded once: where the processor has an

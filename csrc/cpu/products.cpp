@@ -72,6 +72,8 @@ bool is_batch_invariant_now() { return is_batch_invariant.load(std::memory_order
 
 bool goes_by_aten(const Problem& problem) { return is_for_aten(problem, is_batch_invariant_now(), has_fast_tiles()); }
 
+bool folds_on_the_cpu(const Problem& problem) { return folds(problem, is_batch_invariant_now()); }
+
 bool bfloat16_goes_by_aten(const Problem& problem) {
   return is_bfloat16_for_aten(problem, is_batch_invariant_now()) && multiplies_pairs_of_bfloat16() &&
          are_products_of_normal(problem);
@@ -125,7 +127,7 @@ struct Cpu : CpuDevice {
       before = finished_sums(without_activation(problem.epilogue), bias, global_scale, *pre_activation);
     Problem folded = problem;
     std::unique_ptr<int16_t[]> of_a, of_b;
-    if (problem.may_be_folded() && !problem.is_mxfp4()) {  // a fold of mxfp4 would be one more pass, and save none
+    if (folds_on_the_cpu(problem)) {
       of_a = fold_powers(problem.a, problem.m, problem.k);
       of_b = fold_powers(problem.b, problem.n, problem.k);
       folded.a.scale.fold_powers = of_a.get();

@@ -67,11 +67,29 @@ void check_bfloat16() {
   expect(refused([](Problem& p) { p.batch = 2; }), "a batch");
 }
 
+void check_folds() {
+  const auto of = [](int64_t m, DType b, bool fast_accum) {
+    Problem problem = product(DType::kFloat8E4M3, m, 64, 64);
+    problem.b.dtype = b, problem.fast_accum = fast_accum;
+    problem.a.scale = problem.b.scale = {nullptr, ScaleType::kE8M0, 32, {}};
+    return problem;
+  };
+  for (const DType b : {DType::kFloat8E4M3, DType::kFloat4E2M1}) {
+    expect(folds(of(65, b, true), false) && !folds(of(64, b, true), false), "more than a few rows");
+    expect(folds(of(1, b, true), true), "any number where results hang on none");
+    expect(!folds(of(65, b, false), true), "what may not be folded");
+  }
+  Problem mxfp4 = of(65, DType::kFloat4E2M1, true);
+  mxfp4.a.dtype = DType::kFloat4E2M1;
+  expect(!folds(mxfp4, true), "no mxfp4");
+}
+
 }  // namespace
 
 int main() {
   check_any_processor();
   check_fast_tiles();
   check_bfloat16();
+  check_folds();
   return report("test_cpu_choice");
 }

@@ -108,7 +108,8 @@ class _Oracle:
         is_mxfp4 = (self.a.element, self.b.element, self.a.form.scale) == ("e2m1", "e2m1", "e8m0")
         is_fast = bool(self.call.options.get("fast_accum"))
         may_fold = is_fast and self.a.form.scale == "e8m0"
-        is_folded = may_fold and (self._was_folded() if device.type == "cuda" else not is_mxfp4)
+        folds_on_the_cpu = not is_mxfp4 and self.a.codes.bits().shape[0] > 64
+        is_folded = may_fold and (self._was_folded() if device.type == "cuda" else folds_on_the_cpu)
         a, b = self.a.values(is_folded=is_folded), self.b.values(is_folded=is_folded)
         as_e5m2 = is_mxfp4 and is_fast
         is_nvfp4 = self.a.form.scale == "e4m3"

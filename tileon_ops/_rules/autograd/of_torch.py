@@ -1,9 +1,10 @@
 """A recorded product of float32 or float64 on the CPU by torch's own ops, whose nodes are in C++.
 
 A node in Python takes some 25 us forward and backward, several times what a small product takes; a large one is ATen's
-product either way, but where this library's tiles are faster by more than the node takes (csrc/cpu/choice.h). torch's ops compute what the op promises: sums, bias and activation in the
-operands' dtype, gradients as often differentiated as wanted. These lie as torch's do: as their operands where those
-have no gaps, else in rows. A small product that is not recorded goes by tiles, which add its terms in another order.
+product either way, but where this library's tiles are faster by more than the node takes (csrc/cpu/choice.h). torch's
+ops compute what the op promises: sums, bias and activation in the operands' dtype, gradients as often differentiated as
+wanted. These lie as torch's do: as their operands where those have no gaps, else in rows. A small product that is not
+recorded goes by tiles, which add its terms in another order.
 """
 
 from __future__ import annotations
