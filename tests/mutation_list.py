@@ -223,8 +223,8 @@ IN_LIBRARY = (
     Mutation(
         "bias-behind-the-activation",
         "csrc/cpu/sums.cpp",
-        "static_cast<Out>(function(sums[i] * factor + bias[i]));",
-        "static_cast<Out>(function(sums[i] * factor) + bias[i]);",
+        "function(from[i] * factor + bias[begin + i]);",
+        "function(from[i] * factor) + bias[begin + i];",
         ("tests/test_epilogue.py::TestTogether",),
     ),
     Mutation(

@@ -242,6 +242,6 @@ def test_small_calls_on_the_cpu_are_measured_beside_torchs(tmp_path: pathlib.Pat
     assert result.returncode == 0, result.stdout + result.stderr
     _, rows = read(path)
     assert {row["subject"] for row in rows} == {"small", "training"}
-    assert len({(row["case"], row["dtype"]) for row in rows}) == len(rows) == 9
+    assert len({(row["case"], row["dtype"]) for row in rows}) == len(rows) == 10
     for row in rows:
         assert float(row["speed"]) == pytest.approx(float(row["torch_us"]) / float(row["median_us"]), rel=0.02)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import pathlib
 import re
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -14,6 +18,7 @@ from torch import Tensor
 
 import tileon_ops
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 matmul = torch.ops.tileon.matmul
 
 
@@ -236,3 +241,36 @@ def test_torchs_reduced_precision_settings_do_not_reach_the_product() -> None:
             check_matmul(matmul(a, b), a, b, what=precision)
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+PEAK_OF_A_CALL = """
+import torch, tileon_ops
+torch.set_num_threads(1)
+dtype, rows, layout, activation = getattr(torch, "{dtype}"), {rows}, "{layout}", "{activation}"
+
+def status(key):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(key)) * 1024
+
+a, w, bias = (torch.randn(*shape).to(dtype) for shape in ((rows, 2048), (2048, 2048), (2048,)))
+b = w.t() if layout == "NT" else w
+call = lambda rows: torch.ops.tileon.matmul(a[:rows], b, bias, activation=activation)
+call(rows // 8)  # what the first call alone takes: code, threads, torch's own
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")
+before = status("VmRSS")
+out = call(rows)
+print(status("VmHWM") - before - out.nbytes)
+"""
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="needs Linux's count of the peak")
+@pytest.mark.parametrize("activation", ["none", "gelu"])
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_call_takes_little_memory_beside_its_result(dtype: str, layout: str, activation: str) -> None:
+    """No copy of the weight, which has 8 or 16 MB here."""
+    program = PEAK_OF_A_CALL.format(dtype=dtype, layout=layout, activation=activation, rows=256)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) <= 8 * 2**20, f"{int(result.stdout) / 2**20:.1f} MB"

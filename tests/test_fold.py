@@ -97,6 +97,7 @@ def test_a_product_is_that_of_the_folds(fmt: Format, scales: tuple[int, int], ot
             assert_folded(actual, a, b, f"{scales} {m}x{n}x{k}")
 
 
+@pytest.mark.usefixtures("folds_few_rows")
 @each_folded
 def test_rows_of_up_to_13_binades_lose_nothing(fmt: Format) -> None:
     """Codes and scales together: the bits are those without `fast_accum`."""
@@ -144,6 +145,7 @@ def test_a_row_does_not_depend_on_the_others(fmt: Format) -> None:
         assert torch.equal(one, whole[row : row + 1])
 
 
+@pytest.mark.usefixtures("folds_few_rows")
 def test_rows_of_nothing_and_rows_of_nan() -> None:
     a, b = random_codes(MXFP8, "a", 4, 64), random_codes(MXFP8, "b", 5, 64)
     a.codes[0], a.codes[1], a.codes[2, 7] = 0, 0x7F, 0xFF

@@ -28,14 +28,14 @@ CLUSTERED = "ClusteredTiles"
 @pytest.mark.parametrize(
     ("part", "family", "each"),
     [
-        (WEIGHT, "sm90_weight_fp4", 4),
+        (WEIGHT, "sm90_weight_fp4", 6),
         (WEIGHT_MXFP8, "sm90_weight_mxfp8", 2),
         (WEIGHT_ROWS, "sm90_weight_codes", 4),
         (WEIGHT_BLOCKS, "sm90_weight_blocks", 2),
     ],
 )
 def test_decoded_weights_are_multiplied_as_16_bits(part: str, family: str, each: int) -> None:
-    """One kernel for each dtype of `a`, or of the output where `a` is bfloat16, and each kind of code and scale;
+    """One kernel for each dtype of `a`, and of block scales for each output beside bfloat16, and each code and scale;
     HGMMA without a dtype is of float16."""
     found = {name: body for name, body in kernels(HOPPER).items() if part in name}
     clustered = {name for name in found if CLUSTERED in name}
@@ -44,7 +44,7 @@ def test_decoded_weights_are_multiplied_as_16_bits(part: str, family: str, each:
     for name, body in found.items():
         assert {"HGMMA", "UTMALDG", "UTMASTG"} <= opcodes(body), name
         assert not opcodes(body) & {"HMMA", "LDGSTS"}, name
-        is_float16 = part in (WEIGHT_ROWS, WEIGHT_BLOCKS) and DTYPE_IN_NAME["float16"] in name
+        is_float16 = f"{DTYPE_IN_NAME['float16']}LNS_5MajorE" in name  # of `a`; the output's dtype comes later
         dtype = "F32" if is_float16 else "BF16"
         assert all(i.endswith(dtype) for i in instructions(body) if i.startswith("HGMMA")), name
 

@@ -96,8 +96,8 @@ def block_scaled_matmul(
             may leave its sums in the tensor core, as `matmul` does. Operands with e8m0 scales may be folded: each row
             becomes e4m3 codes under one power of two, so elements of more than 13 binades below their row's largest are
             rounded to `2^-16` of it or finer (docs/operands.md), and on a GPU their sums err as those of a precise
-            `matmul` of fp8. From 65 rows of `a` on the CPU folds mxfp8 and mixed, and Hopper does all three where that
-            is faster.
+            `matmul` of fp8. Mxfp8 and mixed are folded by the CPU from 65 rows of `a` on, and all three by Hopper where
+            that is faster.
 
     Returns:
         A fresh contiguous (m, n), or `out`. Each element is multiplied by its scale in float32, which under scales of a
