@@ -35,8 +35,8 @@ struct StandardFunctions {
 };
 
 // 2^x within a unit in the last place; 0 and infinity far out, NaN of NaN. On the whole number next to x the exponent
-// is worked out, on the rest, which is 0.5 at most, a polynomial: the one of degree 6 whose relative error is least,
-// 2e-9. Two factors, for one alone may be beyond what float holds.
+// is worked out, on the rest, which is 0.5 at most, a polynomial: of degree 6, whose relative error is 2e-8 at
+// most. Two factors, for one alone may be beyond what float holds.
 inline float vector_exp2(float x) {
   constexpr float kToInteger = 0x1.8p23f;  // added, it leaves no digits behind the point
   const float low = x < -252.0f ? -252.0f : x, held = low > 254.0f ? 254.0f : low;

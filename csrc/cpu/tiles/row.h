@@ -9,9 +9,9 @@ namespace TILEON_CPU_VARIANT {
 
 // ---- rows of b ----
 
-constexpr int kRowCols = TILEON_CPU_REGISTERS == 32 ? 8 : 4;  // rows of b at a time
+constexpr int kRowCols = kWidth == kLanes ? 8 : 4;  // rows of b at a time: a vector or more holds the sums of each
 
-// sums[c] += the row `a` of a tile times row c of four. load(c, g, first, second) gives the vectors of group g.
+// sums[c] += the row `a` of a tile times row c of kRowCols. load(c, g, first, second) gives the vectors of group g.
 template <typename Load>
 void add_row_products(const Load& load, const float* a, int groups, float* sums) {
   FloatVec lanes[kRowCols][kParts];
