@@ -38,6 +38,7 @@ FORMATS: dict[str, tuple[str | None, str]] = {
     "bfloat16xnvfp4": (None, "nvfp4"),
     "bfloat16xmxfp8": (None, "mxfp8"),
     "float16xmxfp4": (None, "mxfp4"),
+    "float16xnvfp4": (None, "nvfp4"),
     "bfloat16xe4m3_row": (None, "fp8_row"),
     "bfloat16xe4m3_block128": (None, "fp8_128x128"),
     "bfloat16xint8_row": (None, "int8_row"),

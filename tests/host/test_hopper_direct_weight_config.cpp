@@ -119,8 +119,12 @@ void check_operands() {
     expect(!runs(scales), "scales of rows, or packed ones");
   }
   const Problem half = weight_of({DType::kFloat16, e2m1, kE8M0}, 5, 200, 544);
-  expect(runs(half), "float16 beside mxfp4, which no GPU has run yet");
-  expect(sm90::choose_block_scaled(half, kH200) < 0, "and so is not chosen");
+  expect(runs(half), "float16 beside mxfp4");
+  for (const int64_t m : {1, 8, 9, 16, 17}) {
+    const int chosen = sm90::choose_block_scaled(weight_of({DType::kFloat16, e2m1, kE8M0}, m, 8192, 8192), kH200);
+    const sm90::Operands wanted = m <= 16 ? sm90::Operands::kDirectWeight : sm90::Operands::kFp4Weight;
+    expect(chosen >= 0 && sm90::kBlockScaledConfigs[chosen].operands == wanted, "of any size, up to 16 rows");
+  }
   expect(!runs(weight_of({DType::kFloat16, DType::kFloat8E4M3, kE8M0}, 5, 200, 544)), "float16 beside mxfp8");
   constexpr int64_t limit = int64_t{1} << 31;
   expect(!runs(weight_of(kFormats[0], 1, limit, 32)) && !runs(weight_of(kFormats[0], 1, 1, limit)) &&

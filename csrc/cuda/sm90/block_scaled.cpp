@@ -218,8 +218,6 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
 bool may_choose(int config, const Problem& problem) {
   const Operands operands = kBlockScaledConfigs[config].operands;
   if (is_folded_weight(operands)) return problem.may_be_folded();
-  if (operands == Operands::kFp4Weight && !is_decoding_measured(problem)) return false;
-  if (operands == Operands::kDirectWeight && !is_direct_measured(problem)) return false;
   return problem.k > 0 && (operands != Operands::kE5M2 || may_be_float8(problem));
 }
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }

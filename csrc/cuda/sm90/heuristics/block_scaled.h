@@ -133,17 +133,6 @@ inline bool may_lose_decoding(const Problem& problem) {
   return problem.b.dtype == DType::kFloat8E4M3 || is_float16;
 }
 
-// Whether the kernels that decode a weight of fp4 for float16 have run on hardware: those that do so in the main loop,
-// and, of mxfp4, those that read it straight into registers. Until then nothing is chosen that way: what such a product
-// becomes otherwise (dispatch/expanded.h) has.
-constexpr bool kDecodingForFloat16Measured = false;
-inline bool is_decoding_measured(const Problem& problem) {
-  return kDecodingForFloat16Measured || problem.a.dtype != DType::kFloat16;
-}
-inline bool is_direct_measured(const Problem& problem) {
-  return problem.b.scale.type != ScaleType::kE8M0 || is_decoding_measured(problem);
-}
-
 // Segments of a's rows.
 inline int segments_of_a(const Problem& problem) {
   const int most = segments_of(problem);

@@ -45,11 +45,16 @@ constexpr int direct_shared_bytes(int tile_m, int tile_n, int warps) {
 
 // ---- what the kernels take ----
 
+// Its scales are taken in windows, for float16 does not hold all of them.
+inline bool is_float16_by_mxfp4(const Problem& problem) {
+  return problem.a.dtype == DType::kFloat16 && problem.b.dtype == DType::kFloat4E2M1 &&
+         problem.b.scale.type == ScaleType::kE8M0;
+}
+
 inline const char* why_not_direct_weight(const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only()) return "it takes a weight alone with scales";
   const SmallMFormat format = format_of(problem);
-  const bool has_windows = problem.a.dtype == DType::kFloat16 && problem.b.dtype == DType::kFloat4E2M1;
-  const char* reason = has_windows ? nullptr : why_not_small_m_weight(problem);
+  const char* reason = is_float16_by_mxfp4(problem) ? nullptr : why_not_small_m_weight(problem);
   if (reason != nullptr) return reason;
   if (gpu.capability != 90) return "it needs a GPU of compute capability 9.0";
   if (format.has_float32_scales()) {
@@ -100,7 +105,7 @@ inline bool is_direct_narrow(const Problem& problem, const Gpu& gpu) {
 }
 
 // Up to so many rows these kernels are the fastest: of any weight of fp4, of one of 8 bits that is narrow; up to more,
-// of one with so few elements.
+// of one with so few elements, and of mxfp4 beside float16, which those with a pipeline do not take.
 constexpr int64_t kDirectRows = kPanelRowsOfA, kMaxDirectRows = 2 * kPanelRowsOfA;
 constexpr int64_t kDirectElements = 4096 * 4096, kDirectElementsOfE2M1 = 2560 * 2560;
 // Up to 32 rows of a weight of 8 bits that is no longer than this, where each SM has one tile at most: 0.76 to 0.83 of
@@ -116,6 +121,7 @@ inline bool is_direct_faster(const Problem& problem, const Gpu& gpu) {
   const bool is_e2m1 = problem.b.dtype == DType::kFloat4E2M1;
   if (problem.m <= kDirectRows) return is_e2m1 || is_direct_narrow(problem, gpu);
   if (problem.m > kMaxDirectRows) return is_one_round_of_8_bits(problem, gpu);
+  if (is_float16_by_mxfp4(problem)) return true;
   const int64_t most = is_e2m1 ? kDirectElementsOfE2M1 : kDirectElements;
   return problem.n * problem.k <= most;
 }

@@ -86,7 +86,7 @@ inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
 
 // -1 where the kernels that read it straight into registers cannot take it, or others are faster.
 inline int choose_direct_weight(const Problem& problem, const Gpu& gpu) {
-  if (!is_direct_faster(problem, gpu) || !is_direct_measured(problem)) return -1;
+  if (!is_direct_faster(problem, gpu)) return -1;
   if (why_not_direct_weight(problem, gpu) != nullptr) return -1;
   const DirectTile tile(problem, gpu);
   const auto is_wanted = [&](const KernelConfig& config) {
@@ -105,8 +105,9 @@ constexpr int64_t kMaxFewRowsOfWeight = 256;
 // times as long.
 constexpr int64_t kMaxRowsOfCodes = 384;
 
-// Of those that the main loop can convert no kernel but that for few rows is asked up to so many.
-constexpr int64_t kFewRowsOfCodes = 32;
+// Of those that the main loop can convert no kernel but that for few rows is asked up to so many. Of scales that change
+// along k no product of 17 to 32 rows was measured by both.
+constexpr int64_t few_rows_of_codes(Operands operands) { return operands == Operands::kWeightCodes ? 16 : 32; }
 
 // The cheaper of the kernels for few rows and of those that convert a weight's codes in the main loop.
 inline int choose_weight_codes(Operands operands, const Problem& problem, bool takes_few, const Gpu& gpu) {
@@ -114,9 +115,9 @@ inline int choose_weight_codes(Operands operands, const Problem& problem, bool t
   const int best =
       cheapest_config(kBlockScaledConfigs, [&](const KernelConfig& config) { return config.operands == operands; }, ns);
   if (!takes_few || problem.m > kMaxFewRowsOfWeight) return best;
-  const bool is_few =
-      problem.m <= kFewRowsOfCodes || few_rows_ns(problem, kSmallMMaxTileM, gpu) < ns(kBlockScaledConfigs[best]);
-  return is_few ? choose_small_m(problem, gpu) : best;
+  const int few = choose_small_m(problem, gpu);
+  const double few_ns = few_rows_ns(problem, kBlockScaledConfigs[few].tile.tile_m, gpu);
+  return problem.m <= few_rows_of_codes(operands) || few_ns < ns(kBlockScaledConfigs[best]) ? few : best;
 }
 
 inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
@@ -174,7 +175,7 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   const Operands decoded = is_fp4 ? Operands::kFp4Weight : Operands::kMxfp8Weight;
   const Operands folded = is_fp4 ? Operands::kFoldedE2M1 : Operands::kFoldedE4M3;
   const bool folds = may_fold_pay(problem) && why_not_folded_weight(folded, problem, gpu) == nullptr;
-  const bool decodes = is_decoding_measured(problem) && why_not_block_weight(decoded, problem, gpu) == nullptr;
+  const bool decodes = why_not_block_weight(decoded, problem, gpu) == nullptr;
   const bool takes_few = problem.m <= max_few_rows(problem, decodes) && why_not_small_m(problem, gpu) == nullptr;
   const int least_tile = problem.is_weight_only() ? kLeastOfSeveral : 0;
   // Beside a weight alone preparing was measured for more rows than one tile's alone.

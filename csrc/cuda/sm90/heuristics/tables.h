@@ -213,7 +213,7 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     decoded_weight("sm90_weight_fp4_192x128x64", Operands::kFp4Weight, 192, 64, {3500.0f, 862.7f, 8.357f, 1006.6f}),
     decoded_weight("sm90_weight_fp4_160x128x64", Operands::kFp4Weight, 160, 64, {4241.5f, 1257.5f, 7.444f, 1083.8f}),
     decoded_weight("sm90_weight_fp4_128x128x64", Operands::kFp4Weight, 128, 64, {4709.7f, 1479.9f, 6.705f, 1194.6f}),
-    decoded_weight("sm90_weight_fp4_64x128x64", Operands::kFp4Weight, 64, 64, {4529.8f, 1510.0f, 5.630f, 3115.4f}),
+    decoded_weight("sm90_weight_fp4_64x128x64", Operands::kFp4Weight, 64, 64, {5500.0f, 1510.0f, 5.630f, 3115.4f}),
     decoded_weight("sm90_weight_codes_256x128x64", Operands::kWeightCodes, 256, 64, {3500.0f, 500.0f, 10.493f, 3426.9f}),
     decoded_weight("sm90_weight_codes_240x128x64", Operands::kWeightCodes, 240, 64, {3500.0f, 500.0f, 10.110f, 3160.1f}),
     decoded_weight("sm90_weight_codes_224x128x64", Operands::kWeightCodes, 224, 64, {3500.0f, 808.9f, 9.638f, 3290.5f}),

@@ -35,9 +35,11 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
   static constexpr float kLackedFactor = 1.0f;
   static constexpr bool may_lose_any = false;
 
-  // Whether all scales of a word are ordinary: below 2. One multiplication by `ordinary`, of a scale in both halves, is
-  // all then.
-  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) { return (bytes & 0x80808080) == 0; }
+  // Whether all scales of a word, of which `mask` has the bytes' bits, are ordinary: below 2. One multiplication by
+  // `ordinary`, of a scale in both halves, is all then.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes, uint32_t mask) {
+    return (bytes & 0x80808080 & mask) == 0;
+  }
   static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) { return pair * 0x80 + 126 * 0x00800080; }
 
   __device__ __forceinline__ explicit MovedScale(uint32_t byte)
@@ -55,32 +57,33 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
   uint32_t first_, byte_;
 };
 
-// 2^18 times a scale: what moved codes lack, and 2^4, by which more of small scales lies within float16. Products are
+// 2^16 times a scale: what moved codes lack, and 2^2, by which more of small scales lies within float16. Products are
 // aligned by the exponents of their elements, where a subnormal element counts as 2^-14: a sum loses the bits by which
 // an element lies below 2^-14.
 template <>
 class MovedScale<__half, ScaleType::kE8M0> {
  public:
-  static constexpr uint32_t kFirst = 127 - 20, kLast = 127 + 9;  // under these float16 holds all elements
+  static constexpr uint32_t kFirst = 127 - 18, kLast = 127 + 11;  // under these float16 holds all elements
   static __device__ __forceinline__ bool holds(uint32_t byte) { return byte - kFirst <= kLast - kFirst; }
 
  private:
-  static constexpr uint32_t kFirstAtOnce = 127 - 18, kAtOnce = 16;  // scales that are one factor
+  static constexpr uint32_t kFirstAtOnce = 127 - 16, kAtOnce = 16;  // scales that are one factor
   static constexpr uint32_t kMaxAtOnce = kFirstAtOnce + kAtOnce - 1;
-  static constexpr uint32_t kToExponent = static_cast<uint32_t>(18 + 15 - 127);  // from a scale's byte to its factor's
-  static_assert(int{kMaxAtOnce} - 127 + 18 == 15, "the largest power of two of float16");
-  static_assert(6.0f * 0x1p9f * 0x1p4f <= 65504.0f && 0.5f * 0x1p-20f * 0x1p4f >= 0x1p-14f / 8,
+  static constexpr uint32_t kToExponent = static_cast<uint32_t>(16 + 15 - 127);  // from a scale's byte to its factor's
+  static_assert(int{kMaxAtOnce} - 127 + 16 == 15, "the largest power of two of float16");
+  static_assert(6.0f * 0x1p11f * 4 <= 65504.0f && 0.5f * 0x1p-18f * 4 >= 0x1p-14f / 8,
                 "the largest element, and the least, of which a sum loses three bits");
 
  public:
-  static constexpr float kLackedFactor = 0x1p-4f;
+  static constexpr float kLackedFactor = 0x1p-2f;
   static constexpr bool may_lose_any = true;
 
-  // Whether all scales of a word are ordinary: from 2^-18 to 2^-3. One multiplication by `ordinary`, of a scale in both
-  // halves, is all then, and float16 loses at most one bit of a sum.
-  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) {
+  // Whether all scales of a word, of which `mask` has the bytes' bits, are ordinary: from 2^-16 to 2^-1. One
+  // multiplication by `ordinary`, of a scale in both halves, is all then, and float16 loses at most one bit of a sum.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes, uint32_t mask) {
     constexpr uint32_t to_multiple = (kAtOnce - kFirstAtOnce % kAtOnce) % kAtOnce;
-    return ((bytes + to_multiple * 0x01010101) & 0xf0f0f0f0) == (kFirstAtOnce + to_multiple) * 0x01010101;
+    const uint32_t in_sixteens = bytes + to_multiple * 0x01010101;
+    return ((in_sixteens ^ (kFirstAtOnce + to_multiple) * 0x01010101) & 0xf0f0f0f0 & mask) == 0;
   }
   static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) { return pair * 0x400 + kToExponent * 0x04000400; }
 
@@ -114,8 +117,8 @@ class MovedScale<__half, ScaleType::kE4M3> {
   static constexpr bool may_lose_any = false;
   static_assert(kE4M3Max * kFactor <= 65504.0f && 0.5f * kE4M3MinNormal * kFactor * 0x1p-14f >= 0x1p-14f);
 
-  // Whether all scales of a word are ordinary. Then a scale's bits, moved by seven, need but another exponent.
-  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) { return are_plain_e4m3(bytes); }
+  // Whether all four scales of a word are ordinary. Then a scale's bits, moved by seven, need but another exponent.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes, uint32_t) { return are_plain_e4m3(bytes); }
   static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) {
     constexpr uint32_t exponent = 7 + 15 - 7;
     return pair * 0x80 + exponent * 0x04000400;
@@ -144,8 +147,8 @@ class MovedScale<__nv_bfloat16, ScaleType::kE4M3> {
 
   static constexpr bool may_lose_any = false;
 
-  // Whether all scales of a word are ordinary. Then a scale's bits, moved by four, need but another exponent.
-  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes) { return are_plain_e4m3(bytes); }
+  // Whether all four scales of a word are ordinary. Then a scale's bits, moved by four, need but another exponent.
+  static __device__ __forceinline__ bool are_ordinary(uint32_t bytes, uint32_t) { return are_plain_e4m3(bytes); }
   static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) {
     constexpr uint32_t exponent = 119 + 127 - 7;
     return pair * 0x10 + exponent * 0x00800080;

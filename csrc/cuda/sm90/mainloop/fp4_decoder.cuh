@@ -49,6 +49,8 @@ class Fp4Decoder {
   using Fragments = typename DecodedPart<Kernel>::Fragments;
   static constexpr int kSteps = DecodedPart<Kernel>::steps;
   static constexpr int kChunks = kSteps / 2;  // of sixteen bytes of codes
+  static constexpr uint32_t kScaleBytes = Scale::kColumns == 4 ? 0xffffffff : 0xffff;  // of a word
+  static_assert(Scale::type == ScaleType::kE8M0 || Scale::kColumns == 4);
   static_assert(Kernel::config.block_k == Scale::kBlockK && Kernel::TileB::line_bytes == 2 * kChunkBytes);
 
  public:
@@ -70,7 +72,8 @@ class Fp4Decoder {
 
   __device__ __forceinline__ void decode(int part, Fragments& fragments) {
     if (part == 0) {
-      const bool are_ordinary = RowScale::are_ordinary(words_.of_row[0]) && RowScale::are_ordinary(words_.of_row[1]);
+      const bool are_ordinary = RowScale::are_ordinary(words_.of_row[0], kScaleBytes) &&
+                                RowScale::are_ordinary(words_.of_row[1], kScaleBytes);
       is_quick_ = __all_sync(0xffffffffu, are_ordinary);
     }
     decode_by<true>(part, fragments);

@@ -54,11 +54,7 @@ __device__ __forceinline__ bool are_ordinary(const uint32_t (&scales)[Kernel::pa
 #pragma unroll
     for (int panel = 0; panel < Kernel::panels_n; ++panel) {
       const uint32_t own = ptx::prmt(scales[panel][0], scales[panel][1], Kernel::own_scales);
-      if constexpr (Kernel::is_mxfp8) {
-        all &= Kernel::Scale::are_ordinary(own, 0xffffffffu);
-      } else {
-        all &= Kernel::Scale::are_ordinary(own);
-      }
+      all &= Kernel::Scale::are_ordinary(own, 0xffffffffu);
     }
     return __all_sync(0xffffffffu, all) != 0;
   }
