@@ -253,14 +253,14 @@ def test_numbers_that_bfloat16_loses_ask_for_the_product_anew(simulation, asks_f
 
 @pytest.mark.parametrize(("line", "col"), [(5, 3), (13, 18), (263, 0)])
 def test_numbers_that_float16_loses_ask_for_the_product_anew(simulation, asks_for_the_product_anew, line, col):
-    """Of a weight of mxfp4 beside float16: codes under scales outside of 2^-18 to 2^11, those of zero but for them."""
+    """Of a weight of mxfp4 beside float16: codes under scales outside of 2^-17 to 2^12, those of zero but for them."""
     names = simulation.rows(HOPPER_BLOCK_SCALED)
     rows = [names.index(name) for name in names if name.startswith("sm90_weight_fp4_")]
     problem = block_scaled_problem(simulation, 40, 264, 608, (FLOAT16, E2M1), E8M0_SCALE)
     _, codes, scales = problem.kept[:3]
     block, scale = codes.reshape(-1, 304)[line, col * 16 : col * 16 + 16], packed_offsets(264, 19)[line, col]
     for row in rows:
-        for held, lost in ((127 - 18, 127 - 19), (127 + 11, 127 + 12), (127 - 18, 0), (255, 254)):
+        for held, lost in ((127 - 17, 127 - 18), (127 + 12, 127 + 13), (127 - 17, 0), (255, 254)):
             block[:], scales[scale] = 0x22, held
             assert not asks_for_the_product_anew(problem, row)
             scales[scale] = lost

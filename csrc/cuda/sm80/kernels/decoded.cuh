@@ -26,6 +26,8 @@ using DecodedParams = TileParams<DecodedKernelProblem>;
 // The types and sizes of one kernel, from a config and the bits of an element of each operand.
 template <TileConfig kConfig, int kBitsA, int kBitsB>
 struct DecodedKernel : FragmentKernel<kConfig, float, Major::kK, Major::kK> {  // of TF32
+  // Of a product under a flag, two for each SM of an H200: more would mostly come to leave. 0: as many as tiles.
+  static constexpr int most_flagged_ctas = kConfig.tile_m > 16 ? 264 : 0;
   using Element = float;
   using Base = FragmentKernel<kConfig, Element, Major::kK, Major::kK>;
   using typename Base::TileA, typename Base::TileB;
@@ -136,13 +138,9 @@ __device__ __forceinline__ void multiply_decoded_tile(const DecodedKernelProblem
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
-    gemm_decoded(const __grid_constant__ DecodedParams params) {
-  unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
+__device__ __forceinline__ void compute_decoded_tile(const DecodedParams& params, const CtaTile& tile,
+                                                     unsigned char* shared_memory) {
   const DecodedKernelProblem& problem = params.problem;
-  if (!holds(problem.device_flag)) return;
-  constexpr TileConfig config = Kernel::config;
-  const CtaTile tile(params, config);
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
   typename Kernel::Sums sums = {};
   if (problem.k > 0) multiply_decoded_tile<Kernel>(problem, tile, shared, sums);
@@ -152,6 +150,24 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
       sum *= problem.global_scale[min(first_row + row, problem.m - 1) * problem.global_scale_stride];
     });
   store_fragments<typename Kernel::Slab>(params, tile.out, first_row, first_column, shared_memory, sums);
+}
+
+// A CTA has a tile; of a product under a flag, where the kernel has registers for it, every so many.
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
+    gemm_decoded(const __grid_constant__ DecodedParams params) {
+  unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
+  constexpr TileConfig config = Kernel::config;
+  if (!holds(params.problem.device_flag)) return;
+  int block = static_cast<int>(blockIdx.x);
+#pragma unroll 1
+  while (true) {
+    compute_decoded_tile<Kernel>(params, CtaTile(params, config, block), shared_memory);
+    if (Kernel::most_flagged_ctas == 0) return;
+    block += static_cast<int>(gridDim.x);
+    if (block >= params.tiles_of_output.divisor()) return;
+    __syncthreads();
+  }
 }
 
 }  // namespace tileon::sm80

@@ -31,11 +31,22 @@ using KernelParams = TileParams<KernelProblem>;
 using BlockScaledParams = TileParams<ScaledKernelProblem>;
 
 // Whether a word of the flag is set; all threads of the CTA take part. A kernel with a flag may have been launched
-// while the kernels that write the flag still run: it waits for them.
+// while the kernels that write the flag still run: it waits for them. Mostly that is all the kernel does, so a thread
+// asks for many words at once, each of which takes as long to come as all of them.
 __device__ __forceinline__ bool any_set(const DeviceFlag& flag) {
+  constexpr int kAtOnce = 12;
   ptx::grid_dependency_wait();
+  const int threads = static_cast<int>(blockDim.x);
   uint32_t any = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < flag.count; i += static_cast<int>(blockDim.x)) any |= flag.words[i];
+#pragma unroll 1
+  for (int begin = static_cast<int>(threadIdx.x); begin < flag.count; begin += kAtOnce * threads) {
+    uint32_t words[kAtOnce] = {};
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+      if (begin + i * threads < flag.count) words[i] = flag.words[begin + i * threads];
+#pragma unroll
+    for (const uint32_t word : words) any |= word;
+  }
   return __syncthreads_or(static_cast<int>(any)) != 0;
 }
 

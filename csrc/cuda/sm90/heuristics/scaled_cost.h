@@ -36,7 +36,8 @@ constexpr FewRowsNumbers of_two(double start, double stage, double row, double s
 inline FewRowsNumbers few_rows_numbers(const Problem& problem) {
   const bool is_a_e4m3 = problem.a.dtype == DType::kFloat8E4M3, is_b_e4m3 = problem.b.dtype == DType::kFloat8E4M3;
   if (problem.b.scale.type == ScaleType::kFloat32)
-    return is_constant_along_k(problem.b, problem.k) ? by_rounds(11600, 269.1, 6.41, 678) : by_rounds(9630, 620, 6, 678);
+    return is_constant_along_k(problem.b, problem.k) ? by_rounds(11600, 269.1, 6.41, 678)
+                                                     : by_rounds(9630, 620, 6, 678);
   if (problem.is_weight_only())
     return is_b_e4m3 ? by_rounds(8175, 460.5, 6, 1383) : by_rounds(6626, 604.9, 11.47, 2770);
   if (is_a_e4m3 && is_b_e4m3) return of_two(4295, 684, 1.5, 954);

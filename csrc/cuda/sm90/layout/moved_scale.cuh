@@ -57,33 +57,32 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
   uint32_t first_, byte_;
 };
 
-// 2^16 times a scale: what moved codes lack, and 2^2, by which more of small scales lies within float16. Products are
+// 2^15 times a scale: what moved codes lack, and 2, by which more of small scales lies within float16. Products are
 // aligned by the exponents of their elements, where a subnormal element counts as 2^-14: a sum loses the bits by which
 // an element lies below 2^-14.
 template <>
 class MovedScale<__half, ScaleType::kE8M0> {
  public:
-  static constexpr uint32_t kFirst = 127 - 18, kLast = 127 + 11;  // under these float16 holds all elements
+  static constexpr uint32_t kFirst = 127 - 17, kLast = 127 + 12;  // under these float16 holds all elements
   static __device__ __forceinline__ bool holds(uint32_t byte) { return byte - kFirst <= kLast - kFirst; }
 
  private:
-  static constexpr uint32_t kFirstAtOnce = 127 - 16, kAtOnce = 16;  // scales that are one factor
+  static constexpr uint32_t kFirstAtOnce = 127 - 15, kAtOnce = 16;  // scales that are one factor
   static constexpr uint32_t kMaxAtOnce = kFirstAtOnce + kAtOnce - 1;
-  static constexpr uint32_t kToExponent = static_cast<uint32_t>(16 + 15 - 127);  // from a scale's byte to its factor's
-  static_assert(int{kMaxAtOnce} - 127 + 16 == 15, "the largest power of two of float16");
-  static_assert(6.0f * 0x1p11f * 4 <= 65504.0f && 0.5f * 0x1p-18f * 4 >= 0x1p-14f / 8,
+  static constexpr uint32_t kToExponent = static_cast<uint32_t>(15 + 15 - 127);  // from a scale's byte to its factor's
+  static_assert(int{kMaxAtOnce} - 127 + 15 == 15, "the largest power of two of float16");
+  static_assert(6.0f * 0x1p12f * 2 <= 65504.0f && 0.5f * 0x1p-17f * 2 >= 0x1p-14f / 8,
                 "the largest element, and the least, of which a sum loses three bits");
 
  public:
-  static constexpr float kLackedFactor = 0x1p-2f;
+  static constexpr float kLackedFactor = 0x1p-1f;
   static constexpr bool may_lose_any = true;
 
-  // Whether all scales of a word, of which `mask` has the bytes' bits, are ordinary: from 2^-16 to 2^-1. One
+  // Whether all scales of a word, of which `mask` has the bytes' bits, are ordinary: from 2^-15 to 1. One
   // multiplication by `ordinary`, of a scale in both halves, is all then, and float16 loses at most one bit of a sum.
   static __device__ __forceinline__ bool are_ordinary(uint32_t bytes, uint32_t mask) {
-    constexpr uint32_t to_multiple = (kAtOnce - kFirstAtOnce % kAtOnce) % kAtOnce;
-    const uint32_t in_sixteens = bytes + to_multiple * 0x01010101;
-    return ((in_sixteens ^ (kFirstAtOnce + to_multiple) * 0x01010101) & 0xf0f0f0f0 & mask) == 0;
+    static_assert(kFirstAtOnce % kAtOnce == 0 && kAtOnce == 16);
+    return ((bytes ^ kFirstAtOnce * 0x01010101) & 0xf0f0f0f0 & mask) == 0;
   }
   static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) { return pair * 0x400 + kToExponent * 0x04000400; }
 

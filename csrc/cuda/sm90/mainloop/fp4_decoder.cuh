@@ -49,8 +49,8 @@ class Fp4Decoder {
   using Fragments = typename DecodedPart<Kernel>::Fragments;
   static constexpr int kSteps = DecodedPart<Kernel>::steps;
   static constexpr int kChunks = kSteps / 2;  // of sixteen bytes of codes
-  static constexpr uint32_t kScaleBytes = Scale::kColumns == 4 ? 0xffffffff : 0xffff;  // of a word
   static_assert(Scale::type == ScaleType::kE8M0 || Scale::kColumns == 4);
+  static constexpr uint32_t kScaleBytes = Scale::kColumns == 4 ? 0xffffffff : 0xffff;  // of a word
   static_assert(Kernel::config.block_k == Scale::kBlockK && Kernel::TileB::line_bytes == 2 * kChunkBytes);
 
  public:
