@@ -177,33 +177,36 @@ class TestScales:
 
 @each_config
 class TestFloat16BesideMxfp4:
-    """Scales from 2^-17 to 2^12 are those under which float16 holds every code."""
+    """Scales from 2^-16 to 2^13 are those under which float16 holds every code."""
 
     def test_every_scale(self, gpu: torch.device, config: Config) -> None:
         for byte in (
             0,
             1,
-            16,
-            19,
             20,
+            21,
             49,
             50,
+            78,
             79,
-            80,
-            109,
+            107,
+            108,
             110,
             111,
             112,
             113,
-            124,
             127,
             128,
-            139,
+            129,
+            136,
+            137,
             140,
-            169,
-            170,
-            199,
-            200,
+            141,
+            165,
+            166,
+            194,
+            195,
+            223,
             230,
         ):
             a, b = pair("float16", "mxfp4", 9, 66, 544, gpu)
@@ -215,13 +218,28 @@ class TestFloat16BesideMxfp4:
             assert_product(run(config, a, packed(b), out_dtype=F32), wanted, f"{byte}")
 
     def test_any_scales_beside_each_other(self, gpu: torch.device, config: Config) -> None:
-        for turns in ([109, 139, 110, 140, 120, 124], [130, 96, 140, 127, 136, 200], [0, 90, 79, 80, 1, 109]):
+        for turns in ([110, 140, 111, 141, 120, 124], [130, 96, 140, 127, 136, 200], [0, 90, 78, 79, 1, 108]):
             a, b = pair("float16", "mxfp4", 5, 66, 544, gpu)
             assert b.scale is not None
             scales = torch.tensor(turns, dtype=torch.uint8, device=gpu).repeat(66, 3)[:, : b.scale.shape[1]]
             scales[7:40] = scales[7:40].roll(1, 1)
             b = of_bytes(b, "mxfp4", scales.contiguous())
             assert_product(run(config, a, packed(b), out_dtype=F32), expected(a, b, out_dtype=F32), f"{turns}")
+
+    def test_elements_at_the_end_of_float32(self, gpu: torch.device, config: Config) -> None:
+        """2^127 is a sum; an element of 2^128 is infinite, as everywhere, and makes NaN of zero."""
+        a, b = pair("float16", "mxfp4", 3, 66, 96, gpu)
+        data = torch.zeros_like(a.data)
+        data[0, 3], data[1, 40] = 1, -1.5
+        codes = torch.full_like(b.data.view(torch.uint8), 0x22)  # 1
+        codes[1, 1], codes[2, 1] = 0x42, 0x32  # at k = 3: 2, of which the scale makes 2^128, and 1.5
+        bytes_ = torch.tensor([254, 252, 127], dtype=torch.uint8, device=gpu).repeat(66, 1)
+        b = of_bytes(replace(b, data=codes.view(b.data.dtype)), "mxfp4", bytes_)
+        actual = run(config, replace(a, data=data), packed(b), out_dtype=F32)
+        wanted = torch.tensor([2.0**127, -1.5 * 2.0**125, 0], device=gpu)[:, None].repeat(1, 66)
+        wanted[:, 1] = torch.tensor([float("inf"), float("nan"), float("nan")])
+        wanted[0, 2] = 1.5 * 2.0**127
+        torch.testing.assert_close(actual, wanted, rtol=0, atol=0, equal_nan=True)
 
     def test_what_is_not_finite_beside_them(self, gpu: torch.device, config: Config) -> None:
         """Infinite elements of `a`, of which zero makes NaN, and NaN scales."""

@@ -158,12 +158,13 @@ __global__ void __launch_bounds__(Kernel::threads, Kernel::config.ctas_per_sm)
     gemm_decoded(const __grid_constant__ DecodedParams params) {
   unsigned char* shared_memory = ptx::DynamicShared<128>{}.begin;
   constexpr TileConfig config = Kernel::config;
-  if (!holds(params.problem.device_flag)) return;
+  const DecodedKernelProblem& problem = params.problem;
+  if (!holds(problem.device_flag)) return;
   int block = static_cast<int>(blockIdx.x);
 #pragma unroll 1
   while (true) {
     compute_decoded_tile<Kernel>(params, CtaTile(params, config, block), shared_memory);
-    if (Kernel::most_flagged_ctas == 0) return;
+    if (Kernel::most_flagged_ctas == 0 || problem.device_flag.words == nullptr) return;
     block += static_cast<int>(gridDim.x);
     if (block >= params.tiles_of_output.divisor()) return;
     __syncthreads();

@@ -39,12 +39,13 @@ void for_each_grid(int64_t tiles, int64_t outputs, const Launch& launch) {
     launch(first, static_cast<unsigned>(std::min(outputs_at_once, outputs - first) * tiles));
 }
 
-// The CTAs of a grid: a tile each, but where few take all tiles of a product under a flag.
+// The CTAs of a grid for so many tiles: one each, but where few take all tiles of an output under a flag.
 template <typename Kernel>
-unsigned ctas_of(const Problem& problem, unsigned tiles) {
+unsigned ctas_of(const Problem& problem, unsigned tiles, int64_t tiles_of_output) {
   unsigned most = tiles;
   if constexpr (requires { Kernel::most_flagged_ctas; }) {
-    if (problem.device_flag.words != nullptr && Kernel::most_flagged_ctas > 0) most = Kernel::most_flagged_ctas;
+    const bool may_leave = problem.device_flag.words != nullptr && tiles == tiles_of_output;
+    if (may_leave && Kernel::most_flagged_ctas > 0) most = Kernel::most_flagged_ctas;
   }
   return std::min(tiles, most);
 }
@@ -62,7 +63,7 @@ void launch(const Problem& problem, const KSlices& slices, cudaStream_t stream) 
     params.tiles_of_output = FastDivisor(static_cast<int>(tiles));
     params.first_out = first_out;
     launch_kernel("launching a portable kernel",
-                  {.grid = dim3(ctas_of<Kernel>(problem, blocks)),
+                  {.grid = dim3(ctas_of<Kernel>(problem, blocks, tiles)),
                    .threads = Kernel::config.threads(),
                    .stream = stream,
                    .shared_bytes = Kernel::shared_bytes,

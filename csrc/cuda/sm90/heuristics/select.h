@@ -101,7 +101,7 @@ inline const char* why_not_prepared_a(const Problem& problem) {
   return has_words && row_groups(problem.m) > kMaxPrepareWords ? "it has too many rows of `a`" : nullptr;
 }
 
-// Of a weight with a scale of a byte for each block, which is decoded in the main loop, and bfloat16 or codes with such
+// Of a weight with a scale of a byte for each block, which is decoded in the main loop, and 16 bits or codes with such
 // scales. Codes of two operands that cannot be read well are copied (wants_copy_of_codes).
 inline const char* why_not_block_weight(Operands operands, const Problem& problem, const Gpu& gpu) {
   const bool is_fp4 = operands == Operands::kFp4Weight;

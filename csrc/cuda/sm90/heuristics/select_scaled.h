@@ -129,7 +129,7 @@ inline int choose_float32_weight(const Problem& problem, const Gpu& gpu) {
   return takes_few && (problem.m <= kMaxRowsOfCodes || !is_constant) ? choose_small_m(problem, gpu) : -1;
 }
 
-// ---- a weight with scales of a byte a block, and bfloat16 or codes with such scales ----
+// ---- a weight with scales of a byte a block, and 16 bits or codes with such scales ----
 
 // Up to so many rows the kernels for few rows have one tile, and are fastest. Of a weight alone scaled they are only up
 // to 32; above that the kernels that decode in the main loop are weighed, too. Few rows are weighed up to more, of
@@ -211,7 +211,7 @@ inline Operands prepared_as(const Problem& problem) {
   return may_be_float8(problem) ? Operands::kE5M2 : Operands::kInt8;
 }
 
-// Of bfloat16 and such a weight.
+// Of 16 bits and such a weight.
 inline int choose_block_weight(const Problem& problem, const Gpu& gpu) {
   if (problem.k == 0) return -1;
   const bool takes_few = why_not_small_m(problem, gpu) == nullptr;

@@ -132,7 +132,7 @@ inline const char* why_not_weight_only(const Problem& problem, DType dtype) {
 // Of a weight alone scaled.
 inline const char* why_not_small_m_weight(const Problem& problem) {
   const Scale& scale = problem.b.scale;
-  if (scale.type != ScaleType::kFloat32) {  // of which float16 holds elements of nvfp4 alone
+  if (scale.type != ScaleType::kFloat32) {  // of which float16 holds every element of nvfp4 alone
     const bool is_float16 = problem.a.dtype == DType::kFloat16 && scale.type == ScaleType::kE4M3;
     return why_not_weight_only(problem, is_float16 ? DType::kFloat16 : DType::kBFloat16);
   }

@@ -57,44 +57,47 @@ class MovedScale<__nv_bfloat16, ScaleType::kE8M0> {
   uint32_t first_, byte_;
 };
 
-// 2^15 times a scale: what moved codes lack, and 2, by which more of small scales lies within float16. Products are
-// aligned by the exponents of their elements, where a subnormal element counts as 2^-14: a sum loses the bits by which
-// an element lies below 2^-14.
-template <>
-class MovedScale<__half, ScaleType::kE8M0> {
+// 2^14 times a scale, which moved codes lack, and 2^kRaised, by which more of small scales lies within float16.
+// Products are aligned by the exponents of their elements, where a subnormal element counts as 2^-14: a sum loses the
+// bits by which an element lies below 2^-14.
+template <int kRaised>
+class RaisedFloat16Scale {
  public:
-  static constexpr uint32_t kFirst = 127 - 17, kLast = 127 + 12;  // under these float16 holds all elements
+  // Under these float16 holds all elements; under two more those that are below 2^(16 - kRaised), others are infinite.
+  static constexpr uint32_t kFirst = 127 - 16 - kRaised, kLast = 127 + 13 - kRaised;
   static __device__ __forceinline__ bool holds(uint32_t byte) { return byte - kFirst <= kLast - kFirst; }
 
  private:
-  static constexpr uint32_t kFirstAtOnce = 127 - 15, kAtOnce = 16;  // scales that are one factor
+  static constexpr uint32_t kFirstAtOnce = 127 - 14 - kRaised, kAtOnce = 16;  // scales that are one factor
   static constexpr uint32_t kMaxAtOnce = kFirstAtOnce + kAtOnce - 1;
-  static constexpr uint32_t kToExponent = static_cast<uint32_t>(15 + 15 - 127);  // from a scale's byte to its factor's
-  static_assert(int{kMaxAtOnce} - 127 + 15 == 15, "the largest power of two of float16");
-  static_assert(6.0f * 0x1p12f * 2 <= 65504.0f && 0.5f * 0x1p-17f * 2 >= 0x1p-14f / 8,
+  static constexpr uint32_t kToExponent = static_cast<uint32_t>(14 + kRaised + 15 - 127);  // from a scale's byte
+  static_assert(int{kMaxAtOnce} - 127 + 14 + kRaised == 15, "the largest power of two of float16");
+  static_assert(6.0f * 0x1p13f <= 65504.0f && 0.5f * 0x1p-16f >= 0x1p-14f / 8,
                 "the largest element, and the least, of which a sum loses three bits");
 
  public:
-  static constexpr float kLackedFactor = 0x1p-1f;
+  static constexpr float kLackedFactor = 1.0f / (1 << kRaised);
   static constexpr bool may_lose_any = true;
 
-  // Whether all scales of a word, of which `mask` has the bytes' bits, are ordinary: from 2^-15 to 1. One
-  // multiplication by `ordinary`, of a scale in both halves, is all then, and float16 loses at most one bit of a sum.
+  // Whether all scales of a word, of which `mask` has the bytes' bits, are ordinary: from 2^(-14 - kRaised) to
+  // 2^(1 - kRaised). One multiplication by `ordinary`, of a scale in both halves, is all then, and float16 loses at
+  // most one bit of a sum.
   static __device__ __forceinline__ bool are_ordinary(uint32_t bytes, uint32_t mask) {
-    static_assert(kFirstAtOnce % kAtOnce == 0 && kAtOnce == 16);
-    return ((bytes ^ kFirstAtOnce * 0x01010101) & 0xf0f0f0f0 & mask) == 0;
+    constexpr uint32_t to_multiple = (kAtOnce - kFirstAtOnce % kAtOnce) % kAtOnce;
+    const uint32_t in_sixteens = bytes + to_multiple * 0x01010101;
+    return ((in_sixteens ^ (kFirstAtOnce + to_multiple) * 0x01010101) & 0xf0f0f0f0 & mask) == 0;
   }
   static __device__ __forceinline__ uint32_t ordinary(uint32_t pair) { return pair * 0x400 + kToExponent * 0x04000400; }
 
   // A scale that is too small or too large for float16 counts as the nearest one that is not.
-  __device__ __forceinline__ explicit MovedScale(uint32_t byte) : byte_(byte) {}
+  __device__ __forceinline__ explicit RaisedFloat16Scale(uint32_t byte) : byte_(byte) {}
 
   __device__ __forceinline__ uint32_t multiply(uint32_t pair) const {
     return multiply_pair<__half>(pair, ordinary(min(max(byte_, kFirst), kMaxAtOnce) * 0x00010001));
   }
   // What is left where a scale is large, or NaN.
   __device__ __forceinline__ uint32_t multiply_rest(uint32_t pair) const {
-    const uint32_t above = min(max(byte_, kMaxAtOnce), kLast) - kMaxAtOnce;
+    const uint32_t above = min(max(byte_, kMaxAtOnce), kLast + 2) - kMaxAtOnce;
     const uint32_t rest = byte_ == kE8M0NaN ? 0x7e00 : (above + 15) << 10;
     return multiply_pair<__half>(pair, ptx::prmt(rest, 0, 0x1010));
   }
@@ -105,6 +108,12 @@ class MovedScale<__half, ScaleType::kE8M0> {
 
  private:
   uint32_t byte_;
+};
+
+template <>
+class MovedScale<__half, ScaleType::kE8M0> : public RaisedFloat16Scale<1> {
+ public:
+  using RaisedFloat16Scale::RaisedFloat16Scale;
 };
 
 // 2^7 times a scale, the most that float16 holds of every scale. Of elements under scales from 2^-6 on a sum loses no

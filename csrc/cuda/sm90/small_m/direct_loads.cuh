@@ -45,7 +45,8 @@ struct DirectWeightTypes {
   static constexpr bool has_windows = std::is_same_v<Element, __half> && kScale == ScaleType::kE8M0;
   // Whether two multiplications by a scale may be needed.
   static constexpr bool has_large_scales = has_block_scales && (std::is_same_v<Element, __nv_bfloat16> || has_windows);
-  using Scale = std::conditional_t<is_mxfp8, MovedE4M3Scale, MovedScale<Element, kScale>>;
+  using Scale = std::conditional_t<is_mxfp8, MovedE4M3Scale,
+                                   std::conditional_t<has_windows, RaisedFloat16Scale<0>, MovedScale<Element, kScale>>>;
 
   static constexpr float lacked_factor() {
     if constexpr (is_e2m1) return Scale::kLackedFactor;
@@ -80,6 +81,8 @@ class DirectRows {
         const int64_t row = min(int64_t{first_row} + panel * kPanelRowsApart + half * 8 + lane / 4, problem.n - 1);
         codes_[panel][half] = static_cast<const uint8_t*>(b.data) + row * b.stride_row + bytes_of(lane_begin_);
         ptx::pin(codes_[panel][half]);
+        const int at = first_row + panel * kPanelRowsApart + half * 8 + lane / 4;
+        if (Kernel::has_windows && at >= problem.n) missing_ |= 1u << (2 * panel + half);
       }
     if constexpr (Kernel::has_block_scales) {
       static_assert(kPanelRowsApart == kScaleRowsApart);
@@ -123,6 +126,7 @@ class DirectRows {
         for (int half = 0; half < 2; ++half) {
           uint32_t& word = codes.scales[panel][half];
           word >>= shift_;
+          if (Kernel::has_windows && (missing_ >> (2 * panel + half) & 1) != 0) word = kE8M0One * 0x01010101;
           if (kLast > 0 && repeats_first) word = ptx::prmt(word, 0, 0x1010);
         }
     }
@@ -140,6 +144,8 @@ class DirectRows {
   const uint8_t* codes_[Kernel::panels_n][2];
   const uint8_t* scales_;  // of the first panel's low row; in packed blocks the other panels' words follow it
   int k_, lane_begin_, last_chunk_, shift_;
+  // Of panels' rows, two bits a panel, those that are not there, where the padding's scales may ask for a slower way.
+  uint32_t missing_ = 0;
 };
 
 // A lane's rows of `a`: of each panel the row lane / 4.

@@ -140,16 +140,18 @@ __device__ __forceinline__ void multiply_small(const uint4 (&codes)[2], const ui
   multiply_eight<Kernel>(decoded(0, true, nan_or_one(bytes[0])), decoded(1, true, nan_or_one(bytes[1])), rest, sums);
 }
 
-// Eight k under scales of e8m0 of which float16 does not hold all: those of a window are moved, together, to the window
-// that it holds, and their sums taken by themselves, a window at a time. What is not finite in `a`: as above.
+// Eight k under scales of e8m0 of which float16 does not hold all: those of a window are moved, together, to where it
+// holds them, and their sums taken by themselves, a window at a time. The first window ends with the largest scales, of
+// which float16 makes infinity where float32 does. What is not finite in `a`: as above.
 template <typename Kernel>
 __device__ __forceinline__ void multiply_in_windows(const uint4 (&codes)[2], const uint32_t (&bytes)[2], int eight,
                                                     const uint4 (&a)[Kernel::panels_m],
                                                     float (&sums)[Kernel::panels_m][4]) {
   using Scale = typename Kernel::Scale;
-  constexpr int kWindow = static_cast<int>(Scale::kLast - Scale::kFirst + 1), kWindows = 4;  // on either side
-  static_assert(int{Scale::kFirst} - kWindows * kWindow <= 0 && int{Scale::kLast} + kWindows * kWindow >= 254 &&
-                    kWindows * kWindow < 127,
+  static_assert(Scale::kLackedFactor == 1.0f, "sums are float32's up to the largest");
+  constexpr int kLast = Scale::kLast, kLargest = kLast + 2;  // the first window's
+  constexpr int kWindow = 29, kFirstMoved = 254 - kLargest, kLastMoved = kFirstMoved - 8 * kWindow;
+  static_assert(kLast - kWindow + 1 >= int{Scale::kFirst} && kLast - kWindow + 1 + kLastMoved <= 0 && kLastMoved > -127,
                 "every scale is in a window, and each window's factor a float32");
   uint4 finite[Kernel::panels_m], rest[Kernel::panels_m];
   split_finite<typename Kernel::Element>(a, finite, rest);
@@ -158,12 +160,16 @@ __device__ __forceinline__ void multiply_in_windows(const uint4 (&codes)[2], con
     return is_wanted ? elements : uint4{};
   };
 #pragma unroll 1
-  for (int moved = -kWindows * kWindow; moved <= kWindows * kWindow; moved += kWindow) {
-    const uint32_t held[2] = {bytes[0] - static_cast<uint32_t>(moved), bytes[1] - static_cast<uint32_t>(moved)};
-    const auto is_in = [&](int half) { return bytes[half] != kE8M0NaN && Scale::holds(held[half]); };
+  for (int moved = kFirstMoved; moved >= kLastMoved; moved -= kWindow) {
+    const int held[2] = {static_cast<int>(bytes[0]) - moved, static_cast<int>(bytes[1]) - moved};
+    const int last = moved == kFirstMoved ? kLargest : kLast;
+    const auto is_in = [&](int half) {
+      return bytes[half] != kE8M0NaN && held[half] > kLast - kWindow && held[half] <= last;
+    };
     if (!__any_sync(0xffffffffu, is_in(0) || is_in(1))) continue;
     float of_window[Kernel::panels_m][4] = {};
-    multiply_eight<Kernel>(decoded(0, is_in(0), held[0]), decoded(1, is_in(1), held[1]), finite, of_window);
+    multiply_eight<Kernel>(decoded(0, is_in(0), static_cast<uint32_t>(held[0])),
+                           decoded(1, is_in(1), static_cast<uint32_t>(held[1])), finite, of_window);
     const float factor = __uint_as_float(static_cast<uint32_t>(moved + 127) << 23);
 #pragma unroll
     for (int column = 0; column < Kernel::panels_m; ++column)

@@ -27,7 +27,7 @@ namespace tileon::sm90 {
 // Of the operands a and b; symmetric.
 template <DType kA, DType kB, ScaleType kScale>
 using ElementOf = std::conditional_t<(kScale != ScaleType::kE8M0 && kA != DType::kBFloat16 && kB != DType::kBFloat16) ||
-                                         kA == DType::kFloat16,
+                                         kA == DType::kFloat16 || kB == DType::kFloat16,
                                      __half, __nv_bfloat16>;
 
 // ---- e2m1: sign, exponent and mantissa moved to where the element has its own, subnormals included ----
