@@ -163,6 +163,21 @@ def test_what_bfloat16_does_not_hold_of_a_is_computed_anew(gpu: torch.device, co
     assert_product(actual, expected(a.to(gpu), b.to(gpu), out_dtype=F32))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("wide", "name", "byte"), [("float16", "mxfp4", 60), ("bfloat16", "mxfp8", 1)])
+def test_a_large_product_is_computed_anew(gpu: torch.device, wide: str, name: str, byte: int) -> None:
+    """Of more tiles than the portable kernel behind has CTAs, for one scale under which the weight loses something."""
+    m, n, k = 1100, 1160, 64
+    a, b = make(wide, m, k, True), make(name, n, k, True)
+    assert b.scale is not None
+    bytes_ = b.scale.view(torch.uint8).clone()
+    bytes_[7, 1] = byte
+    factor = torch.exp2(bytes_.double() - b.scale.view(torch.uint8).double()).repeat_interleave(32, 1)
+    b = replace(b, scale=bytes_.view(b.scale.dtype), elements=b.elements * factor)
+    actual = run(FIRST[name], a.to(gpu), packed(b.to(gpu)), out_dtype=F32)
+    assert_product(actual, expected(a.to(gpu), b.to(gpu), out_dtype=F32))
+
+
 @each_case
 def test_what_is_no_number(gpu: torch.device, config: Config, name: str, wide: str) -> None:
     """A NaN scale makes its row of the weight NaN, NaN or infinity in `a` its row; all else stays as it was."""

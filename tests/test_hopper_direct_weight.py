@@ -228,12 +228,12 @@ class TestFloat16BesideMxfp4:
 
     def test_elements_at_the_end_of_float32(self, gpu: torch.device, config: Config) -> None:
         """2^127 is a sum; an element of 2^128 is infinite, as everywhere, and makes NaN of zero."""
-        a, b = pair("float16", "mxfp4", 3, 66, 96, gpu)
+        a, b = pair("float16", "mxfp4", 3, 66, 128, gpu)
         data = torch.zeros_like(a.data)
         data[0, 3], data[1, 40] = 1, -1.5
         codes = torch.full_like(b.data.view(torch.uint8), 0x22)  # 1
         codes[1, 1], codes[2, 1] = 0x42, 0x32  # at k = 3: 2, of which the scale makes 2^128, and 1.5
-        bytes_ = torch.tensor([254, 252, 127], dtype=torch.uint8, device=gpu).repeat(66, 1)
+        bytes_ = torch.tensor([254, 252, 127, 127], dtype=torch.uint8, device=gpu).repeat(66, 1)
         b = of_bytes(replace(b, data=codes.view(b.data.dtype)), "mxfp4", bytes_)
         actual = run(config, replace(a, data=data), packed(b), out_dtype=F32)
         wanted = torch.tensor([2.0**127, -1.5 * 2.0**125, 0], device=gpu)[:, None].repeat(1, 66)
