@@ -150,6 +150,7 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "bfloat16_128x256x64", TWO, MXFP8, (200, 264, 352), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_pingpong_128x128x64", TWO, NVFP4, (200, 264, 192), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "bfloat16_64x64x128", ONE, MXFP8, (72, 72, 96), (126, 0), {"anew": True}),
+    (HOPPER_BLOCK_SCALED, "weight_mxfp8_64x128x128", [], BFLOAT16_MXFP8, (1050, 1048, 32), (0, 126), {"anew": True}),
     (HOPPER_BLOCK_SCALED, "int8_128x128x128", TWO, MXFP4, (200, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "int8_pingpong_128x176x128", TWO, MXFP4, (200, 264, 608), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "int8_64x64x256", ONE, MXFP4, (130, 200, 32), (0, 9), {"sms": 2, "every": 2}),
@@ -219,7 +220,8 @@ def block_scaled_cases(simulation: Simulation) -> Iterator[Case]:
         for i, (count, power) in enumerate(zip((m, n), smaller, strict=True)):
             if power == 0:
                 continue
-            codes, scales = problem.kept[2 * i].reshape(count, -1), problem.kept[2 * i + 1]
+            first = 2 * i - (elements[0] in (BFLOAT16, FLOAT16))  # which has no scales
+            codes, scales = problem.kept[first].reshape(count, -1), problem.kept[first + 1]
             rows = np.arange(count // 4 * 2, count, every)  # even ones: of integers
             scales[packed_offsets(count, k // 32)[rows]] -= power
             if power > 100 and elements[i] == E4M3:  # so small that bfloat16 does not hold them
