@@ -85,6 +85,7 @@ def test_run_all_writes_every_result_file_of_the_committed_folder(tmp_path: path
         "block_scaled_float16.csv",
         "block_scaled_unseen.csv",
         "decoded_weights.csv",
+        "float16xmxfp4.csv",
         "folded_weights.csv",
         "direct_weight.csv",
         "loaded_together.csv",
