@@ -220,7 +220,7 @@ def block_scaled_cases(simulation: Simulation) -> Iterator[Case]:
         for i, (count, power) in enumerate(zip((m, n), smaller, strict=True)):
             if power == 0:
                 continue
-            first = 2 * i - (elements[0] in (BFLOAT16, FLOAT16))  # which has no scales
+            first = 2 * i - (elements[0] in (BFLOAT16, FLOAT16))  # `a` of 16 bits has no scales
             codes, scales = problem.kept[first].reshape(count, -1), problem.kept[first + 1]
             rows = np.arange(count // 4 * 2, count, every)  # even ones: of integers
             scales[packed_offsets(count, k // 32)[rows]] -= power

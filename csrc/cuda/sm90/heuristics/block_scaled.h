@@ -7,6 +7,7 @@
 
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/heuristics/small_m.h"
 #include "cuda/sm90/layout/encoding.h"
 
 namespace tileon::sm90 {
@@ -129,8 +130,7 @@ inline bool has_codes_of_e4m3(const Problem& problem) {
 // Whether the weight may have elements that the warps which decode it cannot hold: e4m3 as bfloat16, and e2m1 under
 // scales of e8m0 as float16.
 inline bool may_lose_decoding(const Problem& problem) {
-  const bool is_float16 = problem.a.dtype == DType::kFloat16 && problem.b.scale.type == ScaleType::kE8M0;
-  return problem.b.dtype == DType::kFloat8E4M3 || is_float16;
+  return problem.b.dtype == DType::kFloat8E4M3 || is_float16_by_mxfp4(problem);
 }
 
 // Segments of a's rows.

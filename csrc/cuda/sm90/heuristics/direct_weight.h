@@ -45,12 +45,6 @@ constexpr int direct_shared_bytes(int tile_m, int tile_n, int warps) {
 
 // ---- what the kernels take ----
 
-// Its scales are taken in windows, for float16 does not hold all of them.
-inline bool is_float16_by_mxfp4(const Problem& problem) {
-  return problem.a.dtype == DType::kFloat16 && problem.b.dtype == DType::kFloat4E2M1 &&
-         problem.b.scale.type == ScaleType::kE8M0;
-}
-
 inline const char* why_not_direct_weight(const Problem& problem, const Gpu& gpu) {
   if (!problem.is_weight_only()) return "it takes a weight alone with scales";
   const SmallMFormat format = format_of(problem);

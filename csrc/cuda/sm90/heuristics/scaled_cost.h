@@ -23,7 +23,8 @@ namespace tileon::sm90 {
 // where CTAs share k, once and for each of them. Those of two operands with scales were fitted to 4,477 random products
 // of an H200 (benchmarks/results/h200/block_scaled_random.csv.xz), every second of which the fit did not see: 5 to 7 %
 // of the time. The others to products of 64 to 256 rows on an H200, of float32 scales that change along k by hand, to
-// nine; those of a weight of fp4 to 253 products of any number of rows.
+// nine; those of a weight of fp4 to 253 products of any number of rows. By hand, too, a round under scales of rows: to
+// 50 products of 24 to 512 rows by five weights.
 struct FewRowsNumbers {
   double start, round, stored_row, stage, row, stage_of_64, sharing, share;
 };

@@ -129,6 +129,12 @@ inline const char* why_not_weight_only(const Problem& problem, DType dtype) {
   return problem.b.scale.type == ScaleType::kFloat32 ? "it does not take float32 scales" : nullptr;
 }
 
+// A weight whose scales float16 does not hold all of.
+inline bool is_float16_by_mxfp4(const Problem& problem) {
+  return problem.a.dtype == DType::kFloat16 && problem.b.dtype == DType::kFloat4E2M1 &&
+         problem.b.scale.type == ScaleType::kE8M0;
+}
+
 // Of a weight alone scaled.
 inline const char* why_not_small_m_weight(const Problem& problem) {
   const Scale& scale = problem.b.scale;

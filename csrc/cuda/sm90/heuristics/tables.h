@@ -163,7 +163,8 @@ constexpr KernelConfig folded_weight(const char* name, Operands operands, int ti
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
 // them. Those of e4m3 with float32 scales were fitted to 41 products of m from 16 to 8192 on an H200; those of decoded
 // weights to half of the times of 1,205 weights alone scaled (decoded_weights.csv.xz) and of 1,837 products of two
-// operands (block_scaled_unseen.csv.xz); those of weights in blocks to the 36 of weight_blocks.csv.xz, with whole
+// operands (block_scaled_unseen.csv.xz), but the start of fp4's 64 rows, set by hand to 50 of 24 to 512 rows by five
+// weights on an H200; those of weights in blocks to the 36 of weight_blocks.csv.xz, with whole
 // tiles, per_tile at most 3000, before their main loop was what it is; those of folded weights to half of the times of
 // 1,390 products of mixed and mxfp8 (folded_weights.csv.xz). What preparing takes is not in them, for it is the same
 // for every config.

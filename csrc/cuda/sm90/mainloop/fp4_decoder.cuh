@@ -50,7 +50,6 @@ class Fp4Decoder {
   static constexpr int kSteps = DecodedPart<Kernel>::steps;
   static constexpr int kChunks = kSteps / 2;  // of sixteen bytes of codes
   static_assert(Scale::type == ScaleType::kE8M0 || Scale::kColumns == 4);
-  static constexpr uint32_t kScaleBytes = Scale::kColumns == 4 ? 0xffffffff : 0xffff;  // of a word
   static_assert(Kernel::config.block_k == Scale::kBlockK && Kernel::TileB::line_bytes == 2 * kChunkBytes);
 
  public:
@@ -71,11 +70,7 @@ class Fp4Decoder {
   }
 
   __device__ __forceinline__ void decode(int part, Fragments& fragments) {
-    if (part == 0) {
-      const bool are_ordinary = RowScale::are_ordinary(words_.of_row[0], kScaleBytes) &&
-                                RowScale::are_ordinary(words_.of_row[1], kScaleBytes);
-      is_quick_ = __all_sync(0xffffffffu, are_ordinary);
-    }
+    if (part == 0) is_quick_ = scales_.template are_ordinary<RowScale>(words_);
     decode_by<true>(part, fragments);
     if (!is_quick_) decode_by<false>(part, fragments);
   }

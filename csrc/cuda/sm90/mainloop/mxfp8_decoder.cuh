@@ -22,7 +22,6 @@ class Mxfp8Decoder {
   using Fragments = typename DecodedPart<Kernel>::Fragments;
   static constexpr int kSteps = DecodedPart<Kernel>::steps;
   static constexpr int kStepsOfScale = vec_of(Scale::type) / kMmaK;
-  static constexpr uint32_t kScaleBytes = Scale::kColumns == 4 ? 0xffffffff : 0xffff;  // of a word
   static_assert(std::is_same_v<typename Kernel::Element, __nv_bfloat16>);
   static_assert(Scale::code == DType::kFloat8E4M3 && Scale::type == ScaleType::kE8M0);
   static_assert(Kernel::config.block_k == Scale::kBlockK);
@@ -40,11 +39,7 @@ class Mxfp8Decoder {
   }
 
   __device__ __forceinline__ void decode(int part, Fragments& fragments) {
-    if (part == 0) {
-      const bool are_ordinary = MovedE4M3Scale::are_ordinary(words_.of_row[0], kScaleBytes) &&
-                                MovedE4M3Scale::are_ordinary(words_.of_row[1], kScaleBytes);
-      is_quick_ = __all_sync(0xffffffffu, are_ordinary);
-    }
+    if (part == 0) is_quick_ = scales_.template are_ordinary<MovedE4M3Scale>(words_);
     decode_ordinary(part, fragments);
     if (!is_quick_) decode_any(part, fragments);
   }

@@ -43,6 +43,13 @@ class StageScales {
     second_ ^= 2;
     return words;
   }
+  // Whether all scales that the warp has of a stage are ordinary, as RowScale says what that is.
+  template <typename RowScale>
+  static __device__ __forceinline__ bool are_ordinary(const ScaleWords& words) {
+    constexpr uint32_t mask = kColumns == 4 ? 0xffffffff : 0xffff;
+    const bool own = RowScale::are_ordinary(words.of_row[0], mask) && RowScale::are_ordinary(words.of_row[1], mask);
+    return __all_sync(0xffffffffu, own);
+  }
   // Words of the stage that was read last, 0 for scales behind k.
   __device__ __forceinline__ ScaleWords within_k(ScaleWords words) const {
     if (left_ < 0)
