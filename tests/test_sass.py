@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
-from sass_images import ADA, HOPPER, PORTABLE, cuobjdump, images, instructions, opcodes
+from sass_images import ADA, HOPPER, OPCODE, PORTABLE, cuobjdump, images, instructions, opcodes
 
 from tileon_ops._rules.configs import Config, block_scaled, dense
 
@@ -31,6 +32,7 @@ CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_enco
 SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "Fp4WeightMainLoop"
 FOLDED, DIRECT_WEIGHT = "FoldedWeightMainLoop", "DirectWeightTypes"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
+BLOCK_SCALED = "BlockScaledMainLoop"
 TF32, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8 = "4Tf32", "WeightRowScale", "WeightBlockScale", "Mxfp8WeightMainLoop"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
@@ -307,7 +309,8 @@ class TestHopperKernels:
         found = {name: body for name, body in found.items() if BY_ENCODING not in name and FOLDED not in name}
         scaled = [row for row in block_scaled() if row.backend == "sm90" and row.operands[0].startswith("e4m3_")]
         dense_rows = sum(row.route in ("fast", "promoted") for row in HOPPER_ROWS)
-        assert len(found) == 8 * dense_rows + 2 * len(scaled), "each pairing, to two outputs; scaled e4m3"
+        sharing = sum(row.family == "swap_ab" for row in scaled)
+        assert len(found) == 8 * dense_rows + 2 * (len(scaled) + sharing), "each pairing, to two outputs; scaled e4m3"
         for name, body in found.items():
             there = opcodes(body)
             assert {"QGMMA", "UTMALDG", "UTMASTG"} <= there, name
@@ -315,10 +318,24 @@ class TestHopperKernels:
             tile = re.search(r"6FamilyE(\d)ELi(\d+)ELi(\d+)E", name)
             assert tile is not None
             m, n = (int(size) for size in tile.groups()[1:])
-            two_sets = tile[1] == PING_PONG or "PromotedMainLoop" in name
-            assert ("USETMAXREG" in there) == (m == 192 or (two_sets and n > 128)), (
-                f"{name}: three consumers take the producer's registers, and two of two large sets of sums"
+            promoted = "PromotedMainLoop" in name or BLOCK_SCALED in name
+            two_sets, three_sets = tile[1] == PING_PONG or promoted, promoted and (m, n) == (128, 128)
+            assert ("USETMAXREG" in there) == (m == 192 or (two_sets and n > 128) or three_sets), (
+                f"{name}: three consumers take the producer's registers, and two of large sets of sums"
             )
+
+    def test_nothing_holds_up_the_products_of_a_stage_with_scales(self) -> None:
+        """Its scales lie in shared memory; behind a branch that ptxas takes for divergent each product has R2UR."""
+        found = {name: body for name, body in kernels(HOPPER).items() if BLOCK_SCALED in name}
+        assert found
+        for name, body in found.items():
+            listed = OPCODE.findall(body)
+            products = [i for i, instruction in enumerate(listed) if instruction.startswith("QGMMA")]
+            between = [listed[i:j] for i, j in itertools.pairwise(products) if j - i < 40]
+            assert between, name
+            words = {opcode.split(".")[0] for part in between for opcode in part}
+            wanted_by_clusters = {"R2UR"} if "ClusteredTiles" in name else set()
+            assert not words & {"LDG", "R2UR", "BAR", "MEMBAR"} - wanted_by_clusters, f"{name}: {sorted(words)}"
 
     def test_float32_kernels_use_wgmma_of_bfloat16(self) -> None:
         """And add float32 outside of it; those of large sums take the producer's registers, as their rows say."""

@@ -132,6 +132,41 @@ def test_batch_invariant_products_of_a_weight(gpu: torch.device, b_name: str) ->
             assert torch.equal(part, whole[:rows]), f"{rows} rows, {tileon_ops.last_kernel()}"
 
 
+# Scales of a row of `a` and of 128 rows of `b`, in one block of k, and the codes that bring their product back.
+EXTREME_BLOCKS = {
+    "too_large": (3e20, 1e19, 2.0**-9),
+    "too_small": (1e-30, 1e-20, 448.0),
+    "subnormal": (1e-20, 1e-20, 448.0),
+    "zero": (0.0, 1e30, 1.0),
+    "infinite": (float("inf"), 1e-30, 1.0),
+    "infinite_by_zero": (float("inf"), 0.0, 1.0),
+    "nan": (float("nan"), 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", EXTREME_BLOCKS)
+def test_scales_of_blocks_of_any_size(gpu: torch.device, name: str) -> None:
+    """Two scales whose product float32 does not hold still multiply a sum as if in double, whatever kernel does it."""
+    m, n, k = 40, 130, 384
+    of_a, of_b, code = EXTREME_BLOCKS[name]
+    source = torch.Generator().manual_seed(1)
+    a, b = (code * torch.randint(0, 2, (rows, k), generator=source).double() for rows in (m, n))
+    scale_a, scale_b = torch.ones(m, 3, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64)
+    scale_a[5, 1], scale_b[1, 1] = torch.tensor([of_a, of_b]).double()
+    if code != 1.0:
+        a[:, :128], a[:, 256:] = 0, 0  # nothing beside the block whose products are tiny
+    blocks = (a.view(m, 3, 128).permute(1, 0, 2) @ b.view(n, 3, 128).permute(1, 2, 0)).permute(1, 2, 0)
+    wanted = (blocks * (scale_a[:, None] * scale_b.repeat_interleave(128, 0)[None, :n])).sum(2).float().to(gpu)
+    codes = [x.to(E4M3).to(gpu) for x in (a, b)]
+    scales = [x.float().to(gpu) for x in (scale_a, scale_b)]
+    for config in configs.block_scaled():
+        if not config.route.startswith("block_scales"):
+            continue
+        multiply_by = torch.ops.tileon._block_scaled_matmul_with_config
+        actual = multiply_by(*codes, *scales, config=config.index, out_dtype=F32)
+        torch.testing.assert_close(actual, wanted, rtol=2.0**-22, atol=3e-45, equal_nan=True, msg=config.name)
+
+
 def test_extreme_scales_of_a_weight_are_computed_anew(gpu: torch.device) -> None:
     """What bfloat16 loses of e4m3 under the smallest scales, the decoding kernel adds."""
     a, b = make("bfloat16", 40, 96, True).to(gpu), make("mxfp8", 66, 96, True).to(gpu)

@@ -64,7 +64,8 @@ void check_choice() {
            config.name);
     expect(!promoted || tile.block_k == 128, "promoted every 128 k");
     expect(tile.element_bytes == 1, "elements of 8 bits", config.name);
-    const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * (promoted ? 2 : 1);  // of each thread
+    const int sets = !promoted ? 1 : tile.promotes_behind ? 3 : 2;
+    const int sums = tile.consumer_rows() / 64 * tile.tile_n / 2 * sets;  // of each thread
     expect(sums <= (tile.takes_registers ? 192 : 128), "all sets of sums fit the registers", config.name);
     expect(!tile.takes_registers || (tile.consumers == 2 && sums > 128), "no config asks for registers in vain",
            config.name);

@@ -69,7 +69,7 @@ void test_splits(const KernelConfig& config, const Problem& problem, int sms) {
 void test_ranges_of_many_problems() {
   int shared = 0, split = 0;
   for (const KernelConfig& config : kBlockScaledConfigs) {
-    if (!is_decoded_weight(config.operands) && !is_folded_weight(config.operands)) continue;
+    if (!shares_tiles(config)) continue;
     for (const int sms : {132, 114, 16, 3})
       for (const int64_t m : {1, 64, 100, 300, 1024, 4096})
         for (const int64_t n : {128, 2880, 5120})

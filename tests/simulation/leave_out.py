@@ -67,7 +67,13 @@ def roles_of(*first: int) -> list[Role]:
     return [(name, begin, end - 1) for name, begin, end in zip(names, (0, *first), (*first, 32), strict=True)]
 
 
-ONE, TWO, THREE, DECODED_8, DECODED_64 = roles_of(4), roles_of(8), roles_of(12), roles_of(16, 20), roles_of(8, 12)
+def with_scales(producer: int) -> list[Role]:
+    """Behind the producer's warp those that write the stages' scales."""
+    return [("consumers", 0, producer - 1), ("producer", producer, producer), ("scale writers", producer + 1, 31)]
+
+
+ONE, TWO, DECODED_8, DECODED_64 = roles_of(4), roles_of(8), roles_of(16, 20), roles_of(8, 12)
+SCALED_1, SCALED_2, SCALED_3 = with_scales(4), with_scales(8), with_scales(12)
 
 
 @dataclass
@@ -162,8 +168,10 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "scaled_fp8_fast_pingpong_128x160x128", TWO, FP8_ROWS, (300, 328, 272), (0, 0), PLAIN),
     (HOPPER_BLOCK_SCALED, "scaled_int8_64x128x256", ONE, INT8_ROWS, (200, 264, 528), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "scaled_int8_64x64x256", ONE, INT8_ROWS, (520, 200, 288), (0, 0), {"sms": 2, "wide": True}),
-    (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_192x128x128", THREE, FP8_BLOCKS, (200, 264, 1312), (0, 0), {"sms": 2}),
-    (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_64x128x128", ONE, FP8_BLOCKS, (200, 264, 912), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_192x128x128", SCALED_3, FP8_BLOCKS, (200, 264, 1312), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_128x128x128", SCALED_2, FP8_BLOCKS, (200, 264, 912), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_64x128x128", SCALED_1, FP8_BLOCKS, (200, 264, 912), (0, 0), {"sms": 2}),
+    (HOPPER_BLOCK_SCALED, "scaled_fp8_blocks_swapped_16x128x128", SCALED_2, FP8_BLOCKS, (40, 264, 1040), (0, 0), {}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_256x128x64", TWO, BFLOAT16_MXFP4, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_64x128x64", TWO, BFLOAT16_MXFP4, (130, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_direct_8x16x128", [ALL], BFLOAT16_MXFP4, (9, 136, 3328), (0, 0), {}),

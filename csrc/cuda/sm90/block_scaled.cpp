@@ -5,7 +5,8 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/recent_choices.h"
-#include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/heuristics/shared_tiles.h"
+#include "cuda/sm90/launch/launch_sharing.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/main_loop_weight.h"
 #include "cuda/sm90/operand_prep/prepare.h"
@@ -196,8 +197,18 @@ KernelHandle<FactorParams>& scaled_codes_kernel(int config, DType out) {
   }
 }
 
-void run_scaled_codes(int config, const Problem& problem, const Gpu& gpu, cudaStream_t stream) {
+// Whose tiles CTAs share.
+void run_shared_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
+  const auto kernels = problem.out_dtype == DType::kBFloat16 ? kernels_of<SharedBlocksKernels<kBF16>>(config)
+                                                             : kernels_of<SharedBlocksKernels<kF16>>(config);
+  launch_sharing(kernels, kBlockScaledConfigs[config], problem, gpu, scratch, stream, [&](const KernelParams& params) {
+    return SharedFactorParams{{params, factors_of(problem.a), factors_of(problem.b), problem.global_scale}};
+  });
+}
+
+void run_scaled_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
+  if (shares_tiles(chosen)) return run_shared_codes(config, problem, gpu, scratch, stream);
   const LaunchPlan plan = plan_launch(chosen.operands, chosen.tile, 1, problem, gpu);
   const FactorParams params{plan.params, factors_of(problem.a), factors_of(problem.b), problem.global_scale};
   launch(scaled_codes_kernel(config, problem.out_dtype), gpu, plan.grid(), chosen.tile.threads(), plan.shared_bytes,
@@ -224,6 +235,7 @@ Choice choose_config(const Problem& problem, const Gpu& gpu) { return choose_blo
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
   const KernelConfig& chosen = kBlockScaledConfigs[config];
   if (reads_weight_in_main_loop(chosen.operands)) return main_loop_weight_scratch_bytes(config, problem, gpu);
+  if (shares_tiles(chosen)) return shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
   const bool needs_none = chosen.operands == Operands::kCodes || chosen.operands == Operands::kDirectWeight ||
                           has_float32_scales(chosen.operands);
   return needs_none ? 0 : scratch_of(problem, chosen.operands).bytes;
@@ -241,7 +253,7 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
     return {};
   }
   if (has_float32_scales(operands)) {
-    run_scaled_codes(config, problem, gpu, stream);
+    run_scaled_codes(config, problem, gpu, scratch, stream);
     return {};
   }
   if (reads_weight_in_main_loop(operands)) return run_main_loop_weight(config, problem, gpu, scratch, stream);

@@ -1,64 +1,15 @@
 #include "cuda/sm90/main_loop_weight.h"
 
-#include <atomic>
-#include <random>
 #include <type_traits>
 
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/sm90/heuristics/shared_tiles.h"
-#include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/launch/launch_sharing.h"
 #include "cuda/sm90/layout/kernel_params.h"
 #include "cuda/sm90/operand_prep/prepare.h"
 
 namespace tileon::sm90 {
 namespace {
-
-// A number that no other launch has, and that memory holds by chance once in 2^64. A captured launch keeps its number,
-// but leaves no word that holds it.
-uint64_t next_launch() {
-  static const uint64_t seed = std::random_device()() * 0x9e3779b97f4a7c15;
-  static std::atomic<uint64_t> count = 0;
-  uint64_t mixed = seed + (count.fetch_add(1, std::memory_order_relaxed) + 1) * 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;  // splitmix64, a permutation
-  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-  mixed ^= mixed >> 31;
-  return mixed == 0 ? 1 : mixed;
-}
-
-// A config's kernels: for tiles of which the last ones may be shared, and, where has_clusters, for those that clusters
-// share.
-template <typename Params>
-struct SharingKernels {
-  KernelHandle<Params>& streamed;
-  KernelHandle<Params>* clustered = nullptr;
-};
-template <typename Set>
-SharingKernels<typename Set::Params> kernels_of(int config) {
-  return {kernel_of<Set>(config), &kernel_of<Clustered<Set>>(config)};
-}
-
-// Launches the kernel for the way that share_tiles chose. `complete` makes a kernel's parameters of those that all
-// kernels have. Returns the number of CTAs.
-template <typename Params, typename Complete>
-int launch_sharing(const SharingKernels<Params>& kernels, const KernelConfig& config, const Problem& problem,
-                   const Gpu& gpu, void* scratch, cudaStream_t stream, const Complete& complete) {
-  const auto [shared, ns, splits] = share_tiles(config, problem, gpu.sm_count);
-  const int threads = config.tile.threads();
-  if (shared.ctas > 0) {
-    const LaunchPlan plan = plan_launch(config.operands, config.tile, 1, problem, gpu, shared.ctas);
-    Params params = complete(plan.params);
-    params.stream = shared;
-    auto* ready = static_cast<uint8_t*>(scratch) + shared_sums_bytes(config, shared);
-    params.stream_memory = {static_cast<float*>(scratch), reinterpret_cast<uint64_t*>(ready), next_launch()};
-    if (launch_together(kernels.streamed, gpu, plan, threads, params, stream)) return plan.clusters;
-  }
-  const LaunchPlan plan = plan_launch(config.operands, config.tile, splits, problem, gpu);
-  Params params = complete(plan.params);
-  params.stream = {plan.params.tiles, 0, plan.params.k_blocks};
-  KernelHandle<Params>& kernel = splits > 1 ? *kernels.clustered : kernels.streamed;
-  launch(kernel, gpu, plan.grid(), threads, plan.shared_bytes, params, stream);
-  return plan.clusters * plan.cluster_ctas;
-}
 
 SharingKernels<WeightParams> block_weight_kernels(int config, const Problem& problem) {
   const Operand& weight = problem.b;
@@ -113,7 +64,7 @@ DeviceFlag run_block_weight(int config, const Problem& problem, const Gpu& gpu, 
   return {words, place.prepare_words + (may_lose ? ctas * decoding_warps(chosen.tile) : 0), true};
 }
 
-SharingKernels<WeightCodesParams> weight_codes_kernels(int config, DType a, DType b) {
+SharingKernels<SharedFactorParams> weight_codes_kernels(int config, DType a, DType b) {
   if (a == kF16)
     return b == kE4M3 ? kernels_of<WeightCodesKernels<kF16, kE4M3>>(config)
                       : kernels_of<WeightCodesKernels<kF16, DType::kInt8>>(config);
@@ -124,7 +75,7 @@ SharingKernels<WeightCodesParams> weight_codes_kernels(int config, DType a, DTyp
 void run_weight_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   launch_sharing(weight_codes_kernels(config, problem.a.dtype, problem.b.dtype), kBlockScaledConfigs[config], problem,
                  gpu, scratch, stream, [&](const KernelParams& params) {
-                   return WeightCodesParams{{params, {}, factors_of(problem.b), problem.global_scale}};
+                   return SharedFactorParams{{params, {}, factors_of(problem.b), problem.global_scale}};
                  });
 }
 

@@ -1,5 +1,5 @@
-// From the sums of codes to the product, by float32 scales: the AccumulatorScale of operands with a scale for each row,
-// and that of operands with a scale for each block of 128 k, which the main loop applies.
+// From the sums of codes to the product, by float32 scales: the AccumulatorScale of operands with a scale for each row.
+// That of operands with a scale for each block of 128 k: block_scale.cuh.
 //
 // A sum is multiplied by the product of its row's scale and its column's. Where all scales are ordinary that product
 // is neither infinite nor subnormal in float32; elsewhere it is made in double, in which no two scales can leave the
@@ -25,8 +25,6 @@ __device__ __forceinline__ bool is_ordinary_scale(float scale) {
 __device__ __forceinline__ float times_exactly(float value, float first, float second) {
   return static_cast<float>(static_cast<double>(value) * (static_cast<double>(first) * static_cast<double>(second)));
 }
-
-// ---- a scale for each row ----
 
 // Sums, each scaled when it is stored, while the sums before it are on their way to memory. `kExactly` takes any
 // scales; without it they are ordinary.
@@ -126,116 +124,6 @@ class FactorScale {
 
   float rows_[2 * row_blocks];
   float columns_[kColumnsOfThread];
-};
-
-// ---- a scale for each block of 128 k ----
-
-// The scales of a stage, as they come from memory: of this thread's rows, and of the tile's columns, which are one
-// block of b's rows.
-template <int kBlocks>
-struct BlockScales {
-  float rows[2 * kBlocks];
-  float column;
-};
-
-// What a stage's sums are multiplied by; worked out while they are multiplied.
-template <int kBlocks>
-class BlockFactors {
- public:
-  __device__ __forceinline__ explicit BlockFactors(const BlockScales<kBlocks>& scales) : scales_(scales) {
-    bool are_ordinary = is_ordinary_scale(scales.column);
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) {
-      are_ordinary &= is_ordinary_scale(scales.rows[i]);
-      factors_[i] = scales.rows[i] * scales.column;
-    }
-    any_other_ = __any_sync(0xffffffffu, !are_ordinary);
-  }
-
-  template <int kCount>
-  __device__ __forceinline__ void add(const float (&stage_sums)[kBlocks][kCount],
-                                      float (&sums)[kBlocks][kCount]) const {
-    if (!any_other_) {
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block)
-#pragma unroll
-        for (int i = 0; i < kCount; ++i)
-          sums[block][i] = fmaf(stage_sums[block][i], factors_[2 * block + i / 2 % 2], sums[block][i]);
-    } else {
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block)
-#pragma unroll
-        for (int i = 0; i < kCount; ++i)
-          sums[block][i] += times_exactly(stage_sums[block][i], scales_.rows[2 * block + i / 2 % 2], scales_.column);
-    }
-  }
-
- private:
-  const BlockScales<kBlocks>& scales_;
-  float factors_[2 * kBlocks];
-  bool any_other_;
-};
-
-// The sums come scaled from BlockScaledMainLoop, but for the global scale.
-template <TileConfig kTile, typename Out_>
-class BlockScale {
-  static_assert(kTile.tile_n == kFloat32ScaleBlock && kTile.block_k == kFloat32ScaleBlock, "one scale of b a stage");
-
- public:
-  using Out = Out_;
-  using Params = FactorParams;
-  static constexpr int row_blocks = kTile.consumer_rows() / 64;
-  static constexpr bool is_in_need_of_registers = true;
-  using Factors = BlockFactors<row_blocks>;
-
-  static __device__ __forceinline__ void summarize(const Params&, int, int) {}
-
-  // As FactorScale's. Rows behind the last one have its scales: their products are not stored.
-  __device__ __forceinline__ void read(const Params& params, int row, int column) {
-    const int last = static_cast<int>(params.problem.m) - 1;
-    blocks_ = params.k_blocks;
-    step_a_ = params.a.step;
-    step_b_ = params.b.step;
-#pragma unroll
-    for (int i = 0; i < 2 * row_blocks; ++i) rows_[i] = params.a.of_row(min(row_of_thread(row, i), last));
-    column_ = params.b.of_row(column);
-    prefetch(kBlocksOfSector);
-  }
-  template <typename Shared>
-  __device__ __forceinline__ void to_smem(const Shared&, int) const {}
-
-  // Of block `block` of k. A line of L2 that a row's later scales lie in comes while those before it are used: from
-  // memory it takes several stages' time.
-  __device__ __forceinline__ BlockScales<row_blocks> scales(int block) const {
-    BlockScales<row_blocks> scales;
-    if (block % kBlocksOfSector == 0) prefetch(block + 2 * kBlocksOfSector);
-#pragma unroll
-    for (int i = 0; i < 2 * row_blocks; ++i) scales.rows[i] = rows_[i][block * step_a_];
-    scales.column = column_[block * step_b_];
-    return scales;
-  }
-
-  template <typename Shared, int kCount>
-  __device__ __forceinline__ PlainResults<row_blocks, kCount> results(const Params& params, const Shared&, int,
-                                                                      float (&sums)[row_blocks][kCount]) const {
-    multiply_all(sums, params.global_scale);
-    return {sums};
-  }
-
- private:
-  static constexpr int kBlocksOfSector = 8;  // of 32 bytes, where a row's scales are neighbours
-
-  __device__ __forceinline__ void prefetch(int block) const {
-    if (block >= blocks_) return;
-#pragma unroll
-    for (const float* row : rows_) ptx::prefetch_l2(row + block * step_a_);
-    ptx::prefetch_l2(column_ + block * step_b_);
-  }
-
-  int blocks_;
-  const float* rows_[2 * row_blocks];
-  const float* column_;
-  int64_t step_a_, step_b_;
 };
 
 }  // namespace tileon::sm90

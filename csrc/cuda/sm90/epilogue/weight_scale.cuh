@@ -109,7 +109,7 @@ template <DType kCode, typename Out_>
 class WeightRowScale {
  public:
   using Out = Out_;
-  using Params = WeightCodesParams;
+  using Params = SharedFactorParams;
   template <typename Kernel>
   using Unit = OneUnit<Kernel>;
   static constexpr DType code = kCode;

@@ -40,6 +40,11 @@ struct TileConfig {
   int code_bits = 0;             // of b's codes, which the consumers decode; 0: b comes as it is multiplied
   bool has_scale_words = false;  // a word for each row of b's codes, which comes with them: scales, or a fold's factors
 
+  bool has_stage_scales = false;  // float32 scales of blocks of k, which come with a stage (epilogue/block_scale.cuh)
+
+  // Whether a stage's sums are promoted while the consumer's next stage is multiplied, to other sums.
+  bool promotes_behind = false;
+
   // Of a persistent kernel: the tiles of a cluster's CTAs, side by side. Those of a row share a's tile and those of a
   // column b's, of which each CTA loads a part for all of them (mainloop/shared_loads.cuh).
   int cluster_m = 1;
@@ -52,10 +57,12 @@ struct TileConfig {
   constexpr int mma_rows() const { return swapped() ? tile_n : tile_m; }
   constexpr int mma_columns() const { return swapped() ? tile_m : tile_n; }
   constexpr int consumer_rows() const { return family == Family::kPingpong ? mma_rows() : mma_rows() / consumers; }
-  // Three consumers always need more registers than an even share. The producer has a warpgroup then, three of whose
-  // warps are there only to give theirs away.
+  // Three consumers always need more registers than an even share. The producer has a warpgroup then, whose other warps
+  // are there only to give theirs away, but for those that write scales.
   constexpr bool reallocates_registers() const { return consumers == 3 || takes_registers; }
-  constexpr int threads() const { return consumers * 128 + (reallocates_registers() ? 128 : 32); }  // with the producer
+  // With the producer, and the warps that write a stage's scales.
+  constexpr int threads() const { return consumers * 128 + (reallocates_registers() ? 128 : 32 * (1 + scale_warps())); }
+  constexpr int scale_warps() const { return has_stage_scales ? (tile_m + 63) / 64 : 0; }  // 64 rows of a for each
 };
 
 constexpr int kGroupM = 8;  // rows of tiles in a group (tile_order.h); 2 to 16 lie within 1 %
@@ -154,7 +161,7 @@ constexpr bool is_folded_weight(Operands operands) {
 // By the tile alone: codes beside elements of 8 bits.
 constexpr bool is_fold(const TileConfig& tile) { return tile.code_bits > 0 && tile.element_bytes == 1; }
 // Whether kernels of these operands round to the output's dtype, one of 16 bits. Kernels whose operands come as 16 bits
-// round to the dtype of `a` alone, and so do those of fp4 beside float16; those of TF32 to bfloat16, the others to both.
+// round to the dtype of `a` alone, as do those of fp4 beside float16; those of TF32 to bfloat16, the others to both.
 inline bool rounds_to_16_bits(Operands operands, const Problem& problem) {
   switch (operands) {
     case Operands::kTf32:
@@ -226,13 +233,17 @@ constexpr int operand_bytes(int tile_mn, int block_k, Major major, int element_b
 
 // In a stage.
 constexpr int scale_words_bytes(const TileConfig& tile) { return tile.has_scale_words ? tile.tile_n * 4 : 0; }
+constexpr int stage_scales_bytes(const TileConfig& tile) {
+  return tile.has_stage_scales ? (tile.tile_m + tile.scale_warps()) * 4 : 0;
+}
 
 // `major_a` and `major_b` are the operands' as the problem has them. Swizzled tiles begin at multiples of 1024.
 constexpr int stage_bytes(const TileConfig& tile, Major major_a, Major major_b) {
   const int bytes_of_b = tile.code_bits > 0 ? codes_bytes(tile.code_bits, tile.tile_n, tile.block_k)
                                             : operand_bytes(tile.tile_n, tile.block_k, major_b, tile.element_bytes);
   const int bytes = operand_bytes(tile.tile_m, tile.block_k, major_a, tile.element_bytes) + bytes_of_b;
-  return tile.has_scale_words ? (bytes + scale_words_bytes(tile) + 1023) / 1024 * 1024 : bytes;
+  const int scales = scale_words_bytes(tile) + stage_scales_bytes(tile);
+  return scales > 0 ? (bytes + scales + 1023) / 1024 * 1024 : bytes;
 }
 
 constexpr int pipeline_stages(const TileConfig& tile, int store_buffers, Major major_a, Major major_b) {

@@ -104,7 +104,7 @@ inline double fold_with_factors_ns(const Problem& problem) {
   return 7621.0 + pass_bytes(of_a, 1) / 4839 + blocks / (problem.b.dtype == DType::kFloat8E4M3 ? 366 : 591);
 }
 
-// ---- a weight that is decoded in the main loop ----
+// ---- kernels whose tiles CTAs share: a weight that is decoded in the main loop, and few rows of codes ----
 
 // nvfp4 has twice mxfp4's scales.
 constexpr double kMoreOfNvfp4 = 1.04;
@@ -112,11 +112,12 @@ constexpr double kMoreOfNvfp4 = 1.04;
 // The numbers of its configs were fitted to few products below 10 us. Of the smallest one a tile takes so long.
 constexpr double kLeastDecodedNs = 8000.0;
 
-// A weight whose codes the main loop decodes or folds, under an `a` prepared before: of 16 bits, or of a fold's 8.
-inline double decoded_weight_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
+// A weight whose codes the main loop decodes or folds, under an `a` prepared before: of 16 bits, or of a fold's 8. Or
+// codes with float32 scales, by kernels whose tiles CTAs share.
+inline double shared_tiles_ns(const KernelConfig& config, const Problem& problem, int sm_count) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n);
   const double k = static_cast<double>(problem.k);
-  const double bytes = config.tile.element_bytes * m * k + config.tile.code_bits / 8.0 * n * k + 2 * m * n;
+  const double bytes = config.tile.element_bytes * m * k + bits_of_b(config.tile) / 8.0 * n * k + 2 * m * n;
   const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
   const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
   const double ns = config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);

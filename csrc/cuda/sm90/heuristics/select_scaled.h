@@ -69,6 +69,7 @@ inline int choose_prepared(Operands operands, const Problem& problem, const Gpu&
 
 // What a config of codes with float32 scales is expected to take.
 inline double scaled_codes_ns(const KernelConfig& config, const Problem& problem, const Work& work, const Gpu& gpu) {
+  if (shares_tiles(config)) return shared_tiles_ns(config, problem, gpu.sm_count);
   return largest_bound_ns(config, problem, work, gpu.sm_count) + store_ns(config, problem, gpu.sm_count);
 }
 
@@ -111,7 +112,7 @@ constexpr int64_t few_rows_of_codes(Operands operands) { return operands == Oper
 
 // The cheaper of the kernels for few rows and of those that convert a weight's codes in the main loop.
 inline int choose_weight_codes(Operands operands, const Problem& problem, bool takes_few, const Gpu& gpu) {
-  const auto ns = [&](const KernelConfig& config) { return decoded_weight_ns(config, problem, gpu.sm_count); };
+  const auto ns = [&](const KernelConfig& config) { return shared_tiles_ns(config, problem, gpu.sm_count); };
   const int best =
       cheapest_config(kBlockScaledConfigs, [&](const KernelConfig& config) { return config.operands == operands; }, ns);
   if (!takes_few || problem.m > kMaxFewRowsOfWeight) return best;
@@ -194,9 +195,9 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
   };
   const auto ns = [&](const KernelConfig& config) {
     if (config.operands == Operands::kCodes) return few_rows_ns(problem, config.tile.tile_m, gpu);
-    if (config.operands == decoded) return decoded_weight_ns(config, problem, gpu.sm_count) + a_ns;
+    if (config.operands == decoded) return shared_tiles_ns(config, problem, gpu.sm_count) + a_ns;
     if (config.operands == folded)
-      return kFoldedWeightFactor * (decoded_weight_ns(config, problem, gpu.sm_count) + fold_with_factors_ns(problem));
+      return kFoldedWeightFactor * (shared_tiles_ns(config, problem, gpu.sm_count) + fold_with_factors_ns(problem));
     if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs->ns[config.like], gpu);
     return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu) +
            store_ns(config, inner, gpu.sm_count);

@@ -1,5 +1,5 @@
-// How many CTAs share the k of a tile whose weight the main loop decodes, and what that saves: those of a cluster,
-// which send each other their sums (kernels/cluster_tiles.cuh), or, of an output's last tiles, any CTAs
+// How many CTAs share the k of a tile of kernels that can (shares_tiles in block_scaled.h), and what that saves: those
+// of a cluster, which send each other their sums (kernels/cluster_tiles.cuh), or, of an output's last tiles, any CTAs
 // (layout/stream_k.h), which hand them over through memory. Pure functions, compiled by any C++ compiler.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/problem.h"
+#include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/config.h"
 #include "cuda/sm90/layout/stream_k.h"
 
@@ -52,6 +53,9 @@ inline int others_of(const StreamK& stream, int64_t shared_tiles) {
 
 inline int64_t sums_bytes(const TileConfig& tile) { return int64_t{tile.tile_m} * tile.tile_n * 4; }
 
+// Of an element, as it comes from memory.
+constexpr int bits_of_b(const TileConfig& tile) { return tile.code_bits > 0 ? tile.code_bits : 8 * tile.element_bytes; }
+
 // Nanoseconds of reading once more what the shared tiles read.
 inline double read_again_ns(const KernelConfig& config, const StreamK& stream, const Problem& problem) {
   const TileOrder order = tile_order(config.tile, problem.m, problem.n);
@@ -62,7 +66,7 @@ inline double read_again_ns(const KernelConfig& config, const StreamK& stream, c
   const double rows = static_cast<double>(std::min<int64_t>(int64_t{tiles_m} * config.tile.tile_m, problem.m));
   const double m = reads_a_again ? rows : 0, n = reads_b_again ? static_cast<double>(tiles_n) * config.tile.tile_n : 0;
   const double bytes =
-      static_cast<double>(problem.k) * (config.tile.element_bytes * m + config.tile.code_bits / 8.0 * n);
+      static_cast<double>(problem.k) * (config.tile.element_bytes * m + bits_of_b(config.tile) / 8.0 * n);
   return std::max(bytes - kL2Bytes, 0.0) / kReadAgainBytesPerNs;
 }
 
@@ -90,8 +94,8 @@ constexpr int kCtasOfCluster[] = {2, 3, 4, 5, 8};
 // registers are full, nor of folds, which it made no faster.
 constexpr bool has_clusters(const KernelConfig& config) {
   const int columns = config.tile.mma_columns();
-  if (!is_decoded_weight(config.operands) || (config.operands == Operands::kWeightBlocks && columns == 128))
-    return false;
+  if (!shares_tiles(config) || is_folded_weight(config.operands)) return false;
+  if (config.operands == Operands::kWeightBlocks && columns == 128) return false;
   return columns <= 128 || columns % 64 == 0;
 }
 

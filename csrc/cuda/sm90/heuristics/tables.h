@@ -78,6 +78,12 @@ constexpr KernelConfig kDenseConfigs[] = {
 // clang-format on
 constexpr int kDenseConfigCount = sizeof(kDenseConfigs) / sizeof(kDenseConfigs[0]);
 
+// With registers for three sets of sums: of two stages, and those that leave the tensor core.
+constexpr TileConfig promoted_behind(TileConfig tile) {
+  tile.promotes_behind = true;
+  return tile;
+}
+
 // fp8. Dense configs in everything but the operands: pairs of fp8 take an element's place, so that a stage has twice
 // the k in the same bytes and the same time. per_k and the fast configs' costs were set after squares of 1536 to 8192
 // on an H200, and no script fits them; memory_bytes of those are the dense configs' of the same tiles at that time. The
@@ -89,7 +95,7 @@ constexpr KernelConfig kFp8Configs[] = {
     {"sm90_fp8_128x192x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 192, 128, 2, 16, true,  1}, 1, 1, 4348.1f,  2358.9f,    4.55f,  2056.8f},
     {"sm90_fp8_128x176x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 176, 128, 2, 16, true,  1}, 1, 1, 4018.2f,  2652.1f,   4.165f,  1765.8f},
     {"sm90_fp8_128x160x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 160, 128, 2, 16, true,  1}, 1, 1, 4263.2f,  2378.6f,   3.825f,  1639.4f},
-    {"sm90_fp8_128x128x128",                  Operands::kFp8Promoted, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1}, 1, 1, 4320.4f,  2092.9f,    3.15f,  1629.8f},
+    {"sm90_fp8_128x128x128",                  Operands::kFp8Promoted, promoted_behind({Family::kCooperative, 128, 128, 128, 2, 16, true, 1}), 1, 1, 4320.4f,  2092.9f,    3.06f, 1629.8f},
     {"sm90_fp8_128x96x128",                   Operands::kFp8Promoted, {Family::kCooperative, 128,  96, 128, 2, 16, false, 1}, 1, 1, 4588.6f,  1621.5f,    2.65f,  1619.5f},
     {"sm90_fp8_64x128x128",                   Operands::kFp8Promoted, {Family::kCooperative,  64, 128, 128, 1, 16, false, 1}, 1, 1, 4993.1f,   992.4f,     2.5f,  1466.2f},
     {"sm90_fp8_64x64x128",                    Operands::kFp8Promoted, {Family::kCooperative,  64,  64, 128, 1, 16, false, 1}, 1, 1, 5147.5f,   699.6f,     1.6f,  1221.3f},
@@ -120,8 +126,11 @@ constexpr KernelConfig like_dense(const char* name, const char* dense_name) {
   const int like = config_named(kDenseConfigs, dense_name);
   return {name, Operands::kBFloat16, kDenseConfigs[like].tile, 1, 1, {}, like};
 }
+// One that promotes behind comes without: its registers are asked for in int8 and bfloat16, too.
 constexpr KernelConfig like_fp8(const char* name, const char* fp8_name, const CostNumbers& cost) {
-  return {name, Operands::kE5M2, kFp8Configs[config_named(kFp8Configs, fp8_name)].tile, 1, 1, cost};
+  TileConfig tile = kFp8Configs[config_named(kFp8Configs, fp8_name)].tile;
+  if (tile.promotes_behind) tile.promotes_behind = tile.takes_registers = false;
+  return {name, Operands::kE5M2, tile, 1, 1, cost};
 }
 
 // Of codes with float32 scales: the tile of an fp8 config, whose sums are multiplied by the scales.
@@ -134,7 +143,16 @@ constexpr KernelConfig with_factors(const char* name, const char* fp8_name, cons
 }
 constexpr KernelConfig with_block_factors(const char* name, const char* fp8_name, const CostNumbers& cost) {
   const KernelConfig& like = kFp8Configs[config_named(kFp8Configs, fp8_name)];
-  return {name, Operands::kFp8Blocks, like.tile, 1, 1, cost};
+  KernelConfig config{name, Operands::kFp8Blocks, like.tile, 1, 1, cost};
+  config.tile.has_stage_scales = true;
+  return config;
+}
+
+// The same swapped, for few rows of a: CTAs share tiles.
+constexpr KernelConfig swapped_blocks(const char* name, int tile_m, const CostNumbers& cost) {
+  KernelConfig config{name, Operands::kFp8Blocks, {Family::kSwapAb, tile_m, 128, 128, 2, 16, false, 1}, 1, 1, cost};
+  config.tile.has_stage_scales = true;
+  return config;
 }
 
 // Of 16 bits and a weight that is decoded in the main loop.
@@ -161,13 +179,13 @@ constexpr KernelConfig folded_weight(const char* name, Operands operands, int ti
 }
 
 // Block-scaled products. int8's numbers were set after products on an H200, like those of kFp8Configs: no script fits
-// them. Those of e4m3 with float32 scales were fitted to 41 products of m from 16 to 8192 on an H200; those of decoded
-// weights to half of the times of 1,205 weights alone scaled (decoded_weights.csv.xz) and of 1,837 products of two
-// operands (block_scaled_unseen.csv.xz), but the start of fp4's 64 rows, set by hand to 50 of 24 to 512 rows by five
-// weights on an H200; those of weights in blocks to the 36 of weight_blocks.csv.xz, with whole
-// tiles, per_tile at most 3000, before their main loop was what it is; those of folded weights to half of the times of
-// 1,390 products of mixed and mxfp8 (folded_weights.csv.xz). What preparing takes is not in them, for it is the same
-// for every config.
+// them. Those of e4m3 with float32 scales of rows were fitted to 41 products of m from 16 to 8192 on an H200, those
+// with scales of blocks to 36, and of these the swapped ones by hand; those of decoded weights to half of the times of
+// 1,205 weights alone scaled (decoded_weights.csv.xz) and of 1,837 products of two operands
+// (block_scaled_unseen.csv.xz), but the start of fp4's 64 rows, set by hand to 50 of 24 to 512 rows by five weights on
+// an H200; those of weights in blocks to the 36 of weight_blocks.csv.xz, with whole tiles, per_tile at most 3000,
+// before their main loop was what it is; those of folded weights to half of the times of 1,390 products of mixed and
+// mxfp8 (folded_weights.csv.xz). What preparing takes is not in them, for it is the same for every config.
 // clang-format off
 constexpr KernelConfig kBlockScaledConfigs[] = {
     // name                                          operands         family                 tile m, n, k   consumers, stages, takes registers, element bytes  splits, ctas_per_sm   start, per_tile, per_k, memory_bytes
@@ -192,7 +210,7 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     with_factors("sm90_scaled_fp8_192x128x128", "sm90_fp8_192x128x128", {3921.4f, 1387.3f, 4.152f, 2103.6f}),
     with_factors("sm90_scaled_fp8_128x192x128", "sm90_fp8_128x192x128", {3971.4f, 1594.6f, 4.125f, 2561.0f}),
     with_factors("sm90_scaled_fp8_128x160x128", "sm90_fp8_128x160x128", {4249.6f, 1536.6f, 3.472f, 2162.8f}),
-    with_factors("sm90_scaled_fp8_128x128x128", "sm90_fp8_128x128x128", {4839.5f, 1027.1f, 3.021f, 2421.9f}),
+    with_factors("sm90_scaled_fp8_128x128x128", "sm90_fp8_128x128x128", {4839.5f, 1027.1f, 2.933f, 2421.9f}),
     with_factors("sm90_scaled_fp8_64x128x128", "sm90_fp8_64x128x128", {5356.2f, 566.6f, 2.401f, 2791.3f}),
     with_factors("sm90_scaled_fp8_64x64x128", "sm90_fp8_64x64x128", {5536.8f, 381.3f, 1.577f, 2905.0f}),
     with_factors("sm90_scaled_fp8_fast_128x224x128", "sm90_fp8_fast_128x224x128", {3687.4f, 2112.4f, 4.619f, 2496.9f}),
@@ -206,9 +224,9 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     {"sm90_scaled_int8_128x128x128",          Operands::kInt8Rows, {Family::kCooperative, 128, 128, 128, 2, 16, false, 1, true}, 1, 1, {3927.0f,  38.4f,  2.83f, 3300.0f}},
     {"sm90_scaled_int8_64x128x256",           Operands::kInt8Rows, {Family::kCooperative,  64, 128, 256, 1, 16, false, 1, true}, 1, 1, {3729.1f, 327.8f, 1.575f, 2635.0f}},
     {"sm90_scaled_int8_64x64x256",            Operands::kInt8Rows, {Family::kCooperative,  64,  64, 256, 1, 16, false, 1, true}, 1, 1, {3740.9f, 149.9f,  1.05f, 2774.0f}},
-    with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128", {3599.9f, 1554.0f, 5.098f, 1943.7f}),
-    with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128", {4669.8f, 964.3f, 3.796f, 2359.6f}),
-    with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128", {4985.5f, 648.3f, 2.875f, 2517.6f}),
+    with_block_factors("sm90_scaled_fp8_blocks_192x128x128", "sm90_fp8_192x128x128", {4669.3f, 1527.8f, 4.379f, 2095.8f}),
+    with_block_factors("sm90_scaled_fp8_blocks_128x128x128", "sm90_fp8_128x128x128", {5539.6f, 772.6f, 3.232f, 2317.2f}),
+    with_block_factors("sm90_scaled_fp8_blocks_64x128x128", "sm90_fp8_64x128x128", {6555.2f, 655.8f, 2.353f, 3006.1f}),
     decoded_weight("sm90_weight_fp4_256x128x64", Operands::kFp4Weight, 256, 64, {3500.0f, 500.0f, 9.998f, 923.2f}),
     decoded_weight("sm90_weight_fp4_224x128x64", Operands::kFp4Weight, 224, 64, {3500.0f, 3084.3f, 8.593f, 2994.5f}),
     decoded_weight("sm90_weight_fp4_192x128x64", Operands::kFp4Weight, 192, 64, {3500.0f, 862.7f, 8.357f, 1006.6f}),
@@ -256,6 +274,8 @@ constexpr KernelConfig kBlockScaledConfigs[] = {
     {"sm90_weight_direct_8x16x128",  Operands::kDirectWeight, {Family::kDirectWeight,  8, 16, 128, 1, 2}},
     {"sm90_weight_direct_8x32x128",  Operands::kDirectWeight, {Family::kDirectWeight,  8, 32, 128, 1, 2}},
     {"sm90_weight_direct_16x16x128", Operands::kDirectWeight, {Family::kDirectWeight, 16, 16, 128, 1, 2}},
+    swapped_blocks("sm90_scaled_fp8_blocks_swapped_64x128x128", 64, {9600.0f, 700.0f, 2.4f, 3500.0f}),
+    swapped_blocks("sm90_scaled_fp8_blocks_swapped_16x128x128", 16, {9000.0f, 600.0f, 1.6f, 3600.0f}),
 };
 // clang-format on
 constexpr int kBlockScaledConfigCount = sizeof(kBlockScaledConfigs) / sizeof(kBlockScaledConfigs[0]);

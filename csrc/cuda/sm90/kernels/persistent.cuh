@@ -7,6 +7,7 @@
 
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/shared.cuh"
+#include "cuda/sm90/epilogue/block_scale.cuh"
 #include "cuda/sm90/epilogue/ops.cuh"
 #include "cuda/sm90/epilogue/tma_store.cuh"
 #include "cuda/sm90/kernels/cluster_tiles.cuh"
@@ -44,6 +45,22 @@ __device__ __forceinline__ void produce_parts(const typename Kernel::Params& par
   for (tiles.advance(); tiles.has_tile(); tiles.advance()) {
     producer.move_to(tiles.position());
     producer.load_blocks(tiles.first_block(), tiles.end_block());
+  }
+}
+
+// What warp `number` of those does that write the stages' scales.
+template <typename Kernel>
+__device__ __forceinline__ void write_stage_scales(const typename Kernel::Params& params,
+                                                   const typename Kernel::StagePipeline& pipeline, int number) {
+  StageScalesWriter<Kernel> scales(params, pipeline, number);
+  ptx::grid_dependency_wait();
+  typename Kernel::Scheduler tiles(params, blockIdx.x, gridDim.x);
+  for (; tiles.has_tile(); tiles.advance()) {
+    if constexpr (Kernel::Scheduler::shares_tiles) {
+      scales.write(tiles.position(), tiles.first_block(), tiles.end_block());
+    } else {
+      scales.write(tiles.position(), 0, params.k_blocks);
+    }
   }
 }
 
@@ -131,9 +148,11 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params,
 // Registers of each thread of three or two consumers, and of the producer's warpgroup, in units of 8. Each warpgroup
 // has one warp in each quarter of an SM; a quarter has 512 registers a lane, of which the kernel starts with an even
 // share for each warpgroup, and the counts add up to those shares.
-// A fold of 192 columns has two sums of each, 192 registers: beside them 232 are not enough.
+// A fold of 192 columns has two sums of each, 192 registers, and as many has a tile of 128 columns that promotes
+// behind: beside them 232 are not enough.
 constexpr int consumer_registers(const TileConfig& tile) {
-  return tile.consumers == 3 ? 160 : is_fold(tile) && tile.mma_columns() > 160 ? 240 : 232;
+  const bool has_192_sums = (is_fold(tile) && tile.mma_columns() > 160) || tile.promotes_behind;
+  return tile.consumers == 3 ? 160 : has_192_sums ? 240 : 232;
 }
 constexpr int producer_registers(const TileConfig& tile) {
   const int even_share = tile.consumers == 3 ? 128 : 168;
@@ -166,6 +185,10 @@ __device__ __forceinline__ void multiply_tiles(const typename Kernel::Params& pa
     consume<Kernel>(params, pipeline, shared, warp);
   } else {
     if constexpr (Kernel::config.reallocates_registers()) ptx::release_registers<producer_registers(Kernel::config)>();
+    if constexpr (constexpr int warps = Kernel::config.scale_warps(); warps > 0) {
+      const int number = warp - Kernel::producer_warp - 1;
+      if (number >= 0 && number < warps) return write_stage_scales<Kernel>(params, pipeline, number);
+    }
     if (Kernel::config.reallocates_registers() && warp != Kernel::producer_warp) return;
     if constexpr (shares_tiles) {
       produce_parts<Kernel>(params, producer);

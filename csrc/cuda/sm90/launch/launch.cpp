@@ -225,7 +225,7 @@ LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, co
                 params.loaded_bytes, params.map_b);
   }
   // Where tiles are shared none overlap: two might add the same sums in different orders.
-  const bool has_clustered_tiles = tile.code_bits > 0 && splits > 1;
+  const bool has_clustered_tiles = persistent(tile) && splits > 1;
   const int64_t k_bytes = sharing_ctas > 0 || has_clustered_tiles ? 0 : problem.k * element_bytes;
   params.last_m_begin = last_begin(problem.m, tile.tile_m * tile.cluster_m, order.tiles_m, k_bytes, a.major, 8);
   params.last_n_begin = last_begin(problem.n, tile.tile_n * tile.cluster_n, order.tiles_n, k_bytes, b.major,

@@ -172,7 +172,7 @@ struct WeightKernels : KernelSet<WeightParams, kBlockScaledConfigCount> {};
 
 // Of the configs that convert a weight's codes for an `a` of kA.
 template <DType kA, DType kB>
-struct WeightCodesKernels : KernelSet<WeightCodesParams, kBlockScaledConfigCount> {};
+struct WeightCodesKernels : KernelSet<SharedFactorParams, kBlockScaledConfigCount> {};
 
 // The same, of codes of e4m3 whose scales change along k.
 template <DType kA>
@@ -182,7 +182,11 @@ struct WeightBlocksKernels : KernelSet<WeightBlocksParams, kBlockScaledConfigCou
 template <DType kCode, DType kOut>
 struct FoldedWeightKernels : KernelSet<FoldedWeightParams, kBlockScaledConfigCount> {};
 
-// Of the three sets of decoded weights the kernels for clusters.
+// Of the configs of codes with float32 scales of blocks whose tiles CTAs share. `kOut`: as Fp8Kernels'.
+template <DType kOut>
+struct SharedBlocksKernels : KernelSet<SharedFactorParams, kBlockScaledConfigCount> {};
+
+// Of the sets of decoded weights, and of codes whose tiles CTAs share, the kernels for clusters.
 template <typename Set>
 struct Clustered : KernelSet<typename Set::Params, Set::kConfigCount> {};
 

@@ -85,20 +85,20 @@ struct FactorParams : KernelParams {
   const float* global_scale;  // one element, or null: 1
 };
 
-// Of kernels that convert a weight's codes, the problem's b.
-struct WeightCodesParams : FactorParams {
+// The same of kernels whose tiles CTAs share, among them those that convert a weight's codes, the problem's b.
+struct SharedFactorParams : FactorParams {
   StreamK stream;
   StreamKMemory stream_memory;
 };
 
-// The same, where the scales change along k.
-struct WeightBlocksParams : WeightCodesParams {
+// Of kernels that convert a weight's codes, where the scales change along k.
+struct WeightBlocksParams : SharedFactorParams {
   float4* aside;  // [cta][consumer][sums of a thread / 4][thread], for sums whose scales are far apart
 };
 
 // Of kernels that fold a weight's codes: what a block's are multiplied by, a byte (core/fold.h), a word for each 128 k
 // of a row, [k / 128][factors_stride]. The float32 scales are those of both folds' rows.
-struct FoldedWeightParams : WeightCodesParams {
+struct FoldedWeightParams : SharedFactorParams {
   const uint32_t* factors;
   int64_t factors_stride;
   int stages_of_sums;  // after so many stages sums leave the tensor core

@@ -137,13 +137,17 @@ struct Kernel {
   static constexpr bool ping_pong = kConfig.family == Family::kPingpong;
   static_assert(!ping_pong || kConfig.consumers == 2, "two take turns");
   static constexpr int producer_warp = kConfig.consumers * 4;
-  static constexpr int consumers_of_a_stage = ping_pong ? 1 : kConfig.consumers;
+  // Of a stage: who says that it is full, and who that it has been read. Where consumers read scales in it, each of
+  // their warps does.
+  static constexpr int producers_of_a_stage = 1 + kConfig.scale_warps();
+  static constexpr int consumers_of_a_stage = ping_pong ? 1 : kConfig.consumers * (kConfig.has_stage_scales ? 4 : 1);
 
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA, kConfig.element_bytes>;
   using TileB = typename TileOfB<kConfig, kMajorB, kConfig.code_bits>::Type;
   static constexpr int stage_bytes = sm90::stage_bytes(kConfig, kMajorA, kMajorB);
   static constexpr int scale_words_offset = TileA::bytes + TileB::bytes;  // in a stage
-  static_assert(scale_words_offset + scale_words_bytes(kConfig) <= stage_bytes && stage_bytes <= 0xffff);
+  static constexpr int stage_scales_offset = scale_words_offset + scale_words_bytes(kConfig);
+  static_assert(stage_scales_offset + stage_scales_bytes(kConfig) <= stage_bytes && stage_bytes <= 0xffff);
   static constexpr bool shares_operand = kConfig.cluster_ctas() > 1;
   static_assert(!shares_operand || persistent(kConfig));
 
@@ -245,7 +249,7 @@ class Producer {
   // load for each other: so its latency runs while the CTA sets itself up.
   __device__ __forceinline__ void start(const TilePosition& position, int first_block) {
     if constexpr (!Kernel::shares_operand) {
-      if (ptx::elect_one()) pipeline_.init_full(0, 1);
+      if (ptx::elect_one()) pipeline_.init_full(0, 1, Kernel::producers_of_a_stage);
       __syncwarp();  // not for PTX: racecheck takes the thread that is elected next for another one
     }
     move_to(position);
@@ -322,7 +326,8 @@ __device__ __forceinline__ void start(const KernelParams& params, const typename
     pipeline.init_empty(Kernel::consumers_of_a_stage);
     if (params.store_by_tma) ptx::prefetch_tensor_map(params.map_out);
   }
-  if (warp == 1 && ptx::elect_one()) pipeline.init_full(Kernel::shares_operand ? 0 : 1, pipeline.stages());
+  if (warp == 1 && ptx::elect_one())
+    pipeline.init_full(Kernel::shares_operand ? 0 : 1, pipeline.stages(), Kernel::producers_of_a_stage);
   if constexpr (Kernel::shares_operand) {
     ptx::cluster_arrive();
     ptx::cluster_wait();  // every CTA's barriers are there

@@ -62,14 +62,6 @@ __device__ __forceinline__ void multiply_stage(uint32_t stage, int first_row, in
   ptx::wgmma_commit();
 }
 
-template <typename Kernel>
-__device__ __forceinline__ void add(const typename Kernel::Sums& more, typename Kernel::Sums& sums) {
-#pragma unroll
-  for (int i = 0; i < Kernel::row_blocks; ++i)
-#pragma unroll
-    for (int j = 0; j < Kernel::columns / 2; ++j) sums[i][j] += more[i][j];
-}
-
 // The MainLoop of most products: the sums stay in the tensor core.
 template <typename Kernel>
 struct PlainMainLoop {
@@ -99,10 +91,141 @@ struct PlainMainLoop {
   }
 };
 
-// The MainLoop of fp8, whose sums the tensor core cuts: those of each stage leave it and are added in float32, while it
-// works for the other consumer. So no product is cut beside those of other stages: docs/fp8_error.md.
+// ---- the MainLoops of fp8, whose sums the tensor core cuts: those of each stage leave it, and are added in float32.
+// So no product is cut beside those of other stages (docs/fp8_error.md) ----
+
+// A watchdog's kernels do not: its branches make ptxas wait for each product.
+template <typename Kernel>
+inline constexpr bool promotes_behind = Kernel::config.promotes_behind && !kWatchdog;
+
+// By a warp whose products of the stage are done.
+template <typename Kernel>
+__device__ __forceinline__ void release(const Pipeline& pipeline, int stage) {
+  constexpr bool by_warps = Kernel::config.has_stage_scales;
+  if (by_warps) __syncwarp();  // all lanes have read the scales
+  if (threadIdx.x % (by_warps ? 32 : 128) == 0) pipeline.release(stage);
+}
+
+// Multiplies `blocks` stages from `at` on, which moves along, each to sums of its own. Promotion adds these to `sums`
+// while the other consumers multiply or, in kernels that promote behind, while this one multiplies the next stage; what
+// it multiplies them by are Promotion's Factors, which come with a stage.
+template <typename Kernel, typename Promotion>
+__device__ __forceinline__ void promote_stages(const Pipeline& pipeline, PipelineState& at, int blocks, int first_row,
+                                               typename Kernel::Sums& sums) {
+  using Sums = typename Kernel::Sums;
+  using Factors = typename Promotion::Factors;
+  const auto issue = [&](Sums& stage_sums, Factors& factors) {
+    pipeline.wait_until_full(at);
+    const uint32_t stage = pipeline.data(at.stage);
+    factors.read(stage);  // ahead of the products, which leave shared memory little time for others
+    multiply_stage<Kernel>(stage, first_row, 0, stage_sums);
+    factors.read_word(stage);
+  };
+  if constexpr (!promotes_behind<Kernel>) {
+#pragma unroll 1
+    for (int block = 0; block < blocks; ++block) {
+      Sums stage_sums;
+      Factors factors;
+      issue(stage_sums, factors);
+      ptx::wgmma_wait<0>();
+      release<Kernel>(pipeline, at.stage);
+      at.advance(pipeline.stages());
+      Promotion::add(stage_sums, factors, sums);
+    }
+  } else {
+    Sums even, odd;
+    Factors of_even, of_odd;
+    int oldest = at.stage;  // of those under way
+    const auto issue_next = [&](Sums& stage_sums, Factors& factors) {
+      issue(stage_sums, factors);
+      at.advance(pipeline.stages());
+    };
+    // Adds the oldest stage's sums, while `kOthers` more stages are under way.
+    const auto promote = [&]<int kOthers>(std::integral_constant<int, kOthers>, Sums& stage_sums, Factors& factors) {
+      ptx::wgmma_wait<kOthers>();
+      release<Kernel>(pipeline, oldest);
+      if (++oldest == pipeline.stages()) oldest = 0;
+      Promotion::add(stage_sums, factors, sums);
+    };
+    constexpr std::integral_constant<int, 0> none;
+    constexpr std::integral_constant<int, 1> one;
+    issue_next(even, of_even);
+    int left = blocks;
+#pragma unroll 1
+    for (; left > 2; left -= 2) {
+      issue_next(odd, of_odd);
+      promote(one, even, of_even);
+      issue_next(even, of_even);
+      promote(one, odd, of_odd);
+    }
+    if (left == 2) {
+      issue_next(odd, of_odd);
+      promote(one, even, of_even);
+      promote(none, odd, of_odd);
+    } else {
+      promote(none, even, of_even);
+    }
+  }
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void add(const typename Kernel::Sums& more, typename Kernel::Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < Kernel::row_blocks; ++i)
+#pragma unroll
+    for (int j = 0; j < Kernel::columns / 2; ++j) sums[i][j] += more[i][j];
+}
+
+template <typename Kernel>
+__device__ __forceinline__ void clear(typename Kernel::Sums& sums) {
+#pragma unroll
+  for (auto& block : sums)
+#pragma unroll
+    for (float& sum : block) sum = 0.0f;
+}
+
+// Without scales, or with those of rows, which FactorScale applies.
 template <typename Kernel>
 struct PromotedMainLoop {
+  static_assert(!Kernel::ping_pong, "in ping-pong a turn's products stay in the tensor core");
+
+  struct Promotion {
+    struct Factors {
+      __device__ __forceinline__ void read(uint32_t) const {}
+      __device__ __forceinline__ void read_word(uint32_t) const {}
+    };
+    static __device__ __forceinline__ void add(const typename Kernel::Sums& stage_sums, const Factors&,
+                                               typename Kernel::Sums& sums) {
+      sm90::add<Kernel>(stage_sums, sums);
+    }
+  };
+
+  // As PlainMainLoop's.
+  template <typename Scale, typename DuringLastProduct>
+  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
+                                                  int first_row, const Scale&, typename Kernel::Sums& sums,
+                                                  const DuringLastProduct& during_last_product) {
+    if constexpr (promotes_behind<Kernel>) {
+      clear<Kernel>(sums);
+      promote_stages<Kernel, Promotion>(pipeline, at, blocks, first_row, sums);
+    } else {
+      pipeline.wait_until_full(at);
+      multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, sums);
+      ptx::wgmma_wait<0>();
+      if (threadIdx.x % 128 == 0) pipeline.release(at.stage);
+      at.advance(pipeline.stages());
+      promote_stages<Kernel, Promotion>(pipeline, at, blocks - 1, first_row, sums);
+    }
+    during_last_product();
+  }
+};
+
+template <typename Kernel>
+struct BlockPromotion;  // epilogue/block_scale.cuh
+
+// With scales of blocks of 128 k, a stage each: a stage's sums are scaled while they are added.
+template <typename Kernel>
+struct BlockScaledMainLoop {
   static_assert(!Kernel::ping_pong, "in ping-pong a turn's products stay in the tensor core");
 
   // As PlainMainLoop's.
@@ -110,55 +233,8 @@ struct PromotedMainLoop {
   static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
                                                   int first_row, const Scale&, typename Kernel::Sums& sums,
                                                   const DuringLastProduct& during_last_product) {
-    const bool elected = threadIdx.x % 128 == 0;
-    const auto multiply_one = [&](typename Kernel::Sums& stage_sums) {
-      pipeline.wait_until_full(at);
-      multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, stage_sums);
-      ptx::wgmma_wait<0>();
-      if (elected) pipeline.release(at.stage);
-      at.advance(pipeline.stages());
-    };
-    multiply_one(sums);
-#pragma unroll 1
-    for (int block = 1; block < blocks; ++block) {
-      typename Kernel::Sums stage_sums;
-      multiply_one(stage_sums);
-      add<Kernel>(stage_sums, sums);
-    }
-    during_last_product();
-  }
-};
-
-// The MainLoop of fp8 with scales of blocks of 128 k, a stage each: the sums of a stage leave the tensor core, and are
-// scaled while they are added. A stage's scales are read while the stage before is multiplied.
-template <typename Kernel>
-struct BlockScaledMainLoop {
-  static_assert(!Kernel::ping_pong, "in ping-pong a turn's products stay in the tensor core");
-
-  // As PlainMainLoop's. `scale` is a BlockScale (epilogue/factor_scale.cuh).
-  template <typename Scale, typename DuringLastProduct>
-  static __device__ __forceinline__ void multiply(const Pipeline& pipeline, PipelineState& at, int blocks,
-                                                  int first_row, const Scale& scale, typename Kernel::Sums& sums,
-                                                  const DuringLastProduct& during_last_product) {
-    const bool elected = threadIdx.x % 128 == 0;
-    auto scales = scale.scales(0);
-#pragma unroll
-    for (auto& block : sums)
-#pragma unroll
-      for (float& sum : block) sum = 0.0f;
-#pragma unroll 1
-    for (int block = 0; block < blocks; ++block) {
-      typename Kernel::Sums stage_sums;
-      pipeline.wait_until_full(at);
-      multiply_stage<Kernel>(pipeline.data(at.stage), first_row, 0, stage_sums);
-      const typename Scale::Factors factors(scales);
-      const auto next = scale.scales(block + 1 < blocks ? block + 1 : block);
-      ptx::wgmma_wait<0>();
-      if (elected) pipeline.release(at.stage);
-      at.advance(pipeline.stages());
-      factors.add(stage_sums, sums);
-      scales = next;
-    }
+    clear<Kernel>(sums);
+    promote_stages<Kernel, BlockPromotion<Kernel>>(pipeline, at, blocks, first_row, sums);
     during_last_product();
   }
 };

@@ -95,14 +95,6 @@ class Bf16x6Products {
   int low_ = 0, high_ = 0, middle_ = 0;  // stages
 };
 
-template <typename Kernel>
-__device__ __forceinline__ void clear(typename Kernel::Sums& sums) {
-#pragma unroll
-  for (auto& row : sums)
-#pragma unroll
-    for (float& sum : row) sum = 0.0f;
-}
-
 // Whether a thread's registers hold the sums and two sets of 64 k beside them. A watchdog takes some.
 template <typename Kernel>
 inline constexpr bool holds_three_sets = 3 * sizeof(typename Kernel::Sums) / sizeof(float) + (kWatchdog ? 48 : 0) <=

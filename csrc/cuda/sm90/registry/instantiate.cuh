@@ -9,6 +9,7 @@
 #include "cuda/common/convert.cuh"
 #include "cuda/common/kernel_choice.h"
 #include "cuda/sm90/epilogue/accumulator_scale.cuh"
+#include "cuda/sm90/epilogue/block_scale.cuh"
 #include "cuda/sm90/epilogue/direct_store.cuh"
 #include "cuda/sm90/epilogue/factor_scale.cuh"
 #include "cuda/sm90/epilogue/staged_store.cuh"
@@ -89,7 +90,7 @@ KernelFunction<KernelParams> kernel_function(Tf32Kernels<kMajorA, kMajorB>) {
 template <int kNumber, Operands kOperands, DType kOut>
 KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_function(
     BlockScaledKernels<kOperands, kOut>) {
-  if constexpr (kBlockScaledConfigs[kNumber].operands != kOperands) {
+  if constexpr (kBlockScaledConfigs[kNumber].operands != kOperands || shares_tiles(kBlockScaledConfigs[kNumber])) {
     return nullptr;
   } else if constexpr (has_float32_scales(kOperands)) {
     constexpr TileConfig tile = kBlockScaledConfigs[kNumber].tile;
@@ -122,7 +123,7 @@ KernelFunction<typename BlockScaledKernels<kOperands, kOut>::Params> kernel_func
   }
 }
 
-// ---- of a weight that the main loop reads, whose tiles CTAs share ----
+// ---- whose tiles CTAs share ----
 
 template <template <typename> class Scheduler, TileConfig kTile, typename Element, template <typename> class MainLoop,
           typename AccumulatorScale>
@@ -143,7 +144,7 @@ KernelFunction<WeightParams> sharing_kernel(WeightKernels<kA, kCode, kScale, kOu
 }
 
 template <int kNumber, template <typename> class Scheduler, DType kA, DType kB>
-KernelFunction<WeightCodesParams> sharing_kernel(WeightCodesKernels<kA, kB>) {
+KernelFunction<SharedFactorParams> sharing_kernel(WeightCodesKernels<kA, kB>) {
   constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
   if constexpr (config.operands == Operands::kWeightCodes) {
     using Element = DeviceType<kA>;
@@ -165,17 +166,33 @@ KernelFunction<WeightBlocksParams> sharing_kernel(WeightBlocksKernels<kA>) {
   }
 }
 
+template <int kNumber, template <typename> class Scheduler, DType kOut>
+KernelFunction<SharedFactorParams> sharing_kernel(SharedBlocksKernels<kOut>) {
+  constexpr KernelConfig config = kBlockScaledConfigs[kNumber];
+  if constexpr (config.operands == Operands::kFp8Blocks && shares_tiles(config)) {
+    using E4M3 = Float8<__nv_fp8_e4m3, __nv_fp8_e4m3>;
+    using Scale = BlockScale<config.tile, DeviceType<kOut>>;
+    return &gemm<SharingKernel<Scheduler, config.tile, E4M3, BlockScaledMainLoop, Scale>>;
+  } else {
+    return nullptr;
+  }
+}
+
 // The kernel for whole tiles and stream-K, and the one for clusters.
 template <int kNumber, DType kA, DType kCode, ScaleType kScale, DType kOut>
 KernelFunction<WeightParams> kernel_function(WeightKernels<kA, kCode, kScale, kOut> set) {
   return sharing_kernel<kNumber, StreamedTiles>(set);
 }
 template <int kNumber, DType kA, DType kB>
-KernelFunction<WeightCodesParams> kernel_function(WeightCodesKernels<kA, kB> set) {
+KernelFunction<SharedFactorParams> kernel_function(WeightCodesKernels<kA, kB> set) {
   return sharing_kernel<kNumber, StreamedTiles>(set);
 }
 template <int kNumber, DType kA>
 KernelFunction<WeightBlocksParams> kernel_function(WeightBlocksKernels<kA> set) {
+  return sharing_kernel<kNumber, StreamedTiles>(set);
+}
+template <int kNumber, DType kOut>
+KernelFunction<SharedFactorParams> kernel_function(SharedBlocksKernels<kOut> set) {
   return sharing_kernel<kNumber, StreamedTiles>(set);
 }
 template <int kNumber, typename Set>
