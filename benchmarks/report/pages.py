@@ -51,14 +51,15 @@ def proven_part(results: Path) -> list[str]:
     tests, sanitizers = results / "tests.txt", results / "sanitizer.txt"
     if not tests.exists() or not sanitizers.exists():
         return []
-    head, _ = read_csv(tests)
+    head, sanitized = read_csv(tests)[0], read_csv(sanitizers)[0]
     counts = re.findall(r"^=* ?(\d+ (?:passed|failed).*?) in [\d.]+s", tests.read_text(), re.MULTILINE)
     verdicts = re.findall(r"^(memcheck|racecheck|synccheck): (.+), \d+ s$", sanitizers.read_text(), re.MULTILINE)
     said = "; ".join(f"{tool} {verdict}" for tool, verdict in verdicts)
     sentence = (
         f"On the {head['gpu']} (driver {head['driver']}, torch {head['torch']}, commit `{head['commit'][:12]}`): "
-        f"{counts[-1] if counts else 'no counts'} ([tests.txt]({link(tests)})); over the reduced set for "
-        f"compute-sanitizer: {said} ([sanitizer.txt]({link(sanitizers)}))."
+        f"{counts[-1] if counts else 'no counts'} ([tests.txt]({link(tests)})); at "
+        f"`{sanitized['commit'][:12]}`, over the reduced set for compute-sanitizer: {said} "
+        f"([sanitizer.txt]({link(sanitizers)}))."
     )
     return [sentence]
 
