@@ -6,6 +6,7 @@ import fcntl
 import functools
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ KEPT = ROOT / "build" / "sass"
 PORTABLE, HOPPER = "sm_90", "sm_90a"  # the images that are read
 ADA = "sm_89"  # and of this one the fp8 kernels: it has the instructions that ptxas makes conversions of on sm_90
 OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)", re.MULTILINE)
+UPPER_WORD = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 
 Images = dict[str, dict[str, str]]  # of an architecture, by a kernel's mangled name: its instructions
 
@@ -58,15 +60,31 @@ def disassembled() -> Images:
             dumps = list(pool.map(lambda path: run_tool("-sass", str(path)), wanted))
     result: Images = {}
     for path, dump in zip(wanted, dumps, strict=True):
-        pieces = re.split(r"^\s*Function\s*:\s*(\S+)\s*$", dump, flags=re.MULTILINE)
-        kernels_here = zip(pieces[1::2], pieces[2::2], strict=True)
-        result.setdefault(found[path], {}).update({n: without_code(body) for n, body in kernels_here if "tileon" in n})
+        result.setdefault(found[path], {}).update(kernels_of(dump))
     return result
 
 
+def kernels_of(dump: str) -> dict[str, str]:
+    pieces = re.split(r"^\s*Function\s*:\s*(\S+)\s*$", dump, flags=re.MULTILINE)
+    return {name: without_code(body) for name, body in zip(pieces[1::2], pieces[2::2], strict=True) if "tileon" in name}
+
+
 def without_code(body: str) -> str:
-    """A line for each instruction, up to its semicolon: what follows are its bytes, three quarters of the text."""
-    return "\n".join(line[: line.index(";") + 1] for line in body.splitlines() if ";" in line)
+    """A line for each instruction: up to its semicolon, and behind that its control bits (sass_schedule.py). The other
+    bits are three quarters of the text."""
+    lines = body.splitlines()
+    return "\n".join(
+        f"{line[: line.index(';') + 1]} {control_bits(behind):x}"
+        for line, behind in itertools.pairwise([*lines, ""])
+        if ";" in line
+    )
+
+
+def control_bits(line: str) -> int:
+    """Bits 105 to 125 of an instruction: of its upper word, which stands in the line behind its own."""
+    word = UPPER_WORD.fullmatch(line)
+    assert word is not None, line
+    return int(word[1], 16) >> 41 & 0x1FFFFF
 
 
 @functools.cache

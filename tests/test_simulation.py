@@ -42,6 +42,7 @@ def simulation():
         "diverge",
         "hand_over",
         "load_together",
+        "copy_columns",
     ):
         getattr(made.lib, f"probe_{name}").restype = ctypes.c_char_p
     return made
@@ -303,6 +304,55 @@ def test_ctas_of_a_cluster_load_for_each_other(simulation):
         error = probe(3)
         wrong.append(error is not None or out.tolist() != [*range(128)] * 2)
     assert any(wrong), "a CTA takes no heed of what the other still reads"
+
+
+# Of a kernel alone what no product shows: few rows of `a` in a warp's shared memory (small_m/direct_loads.cuh), two
+# stages of a chunk of k, 128 long.
+
+STAGES, SLOTS = 2, 16  # slots of sixteen bytes, eight numbers each, in a row of a stage
+
+
+def copied_columns(simulation, tile_m, of_fp4, m, k):
+    """The numbers of all slots once both chunks are copied: of row r and k, 256 r + k. Memory ends with the last k."""
+    a = simulation.array((m - 1) * 256 + k, np.uint16)
+    a[:] = np.arange(a.size)
+    out = simulation.array(STAGES * tile_m * SLOTS * 8, np.uint16)
+    assert simulation.lib.probe_copy_columns(tile_m, of_fp4, 1, pointer(a), m, k, pointer(out)) is None
+    return out.reshape(-1, 8).copy()
+
+
+@pytest.mark.parametrize("of_fp4", [1, 0])
+@pytest.mark.parametrize("tile_m", [8, 16])
+def test_lanes_read_few_rows_from_all_banks_where_they_were_copied_to(simulation, tile_m, of_fp4):
+    found = copied_columns(simulation, tile_m, of_fp4, tile_m, 256)
+    assert sorted(found.ravel()) == list(range(tile_m * 256)), "every number has one place"
+    assert (found == found[:, :1] + np.arange(8)).all(), "a slot has eight neighbours, in order"
+    place_of = {int(first): place for place, first in enumerate(found[:, 0])}
+    for place, first in enumerate(found[:, 0]):
+        assert place // (tile_m * SLOTS) == first % 256 // 128, "each chunk is in its stage"
+
+    pieces, eights = (1, 4) if of_fp4 else (2, 2)  # of a lane, in a chunk: sixteen bytes of codes, and eight codes
+    shape = (STAGES, pieces, eights, tile_m // 8, 32)
+    a, out = simulation.array(16 * 256, np.uint16), simulation.array(int(np.prod(shape)), np.uint16)
+    assert simulation.lib.probe_copy_columns(tile_m, of_fp4, 0, pointer(a), tile_m, 256, pointer(out)) is None
+    for (stage, piece, eight, panel, lane), place in np.ndenumerate(out.reshape(shape)):
+        row, slot = 8 * panel + lane // 4, (4 * piece + lane % 4) * eights + eight
+        assert place == place_of[row * 256 + stage * 128 + slot * 8], "a lane's row, at the k of its codes"
+    at_once = out.reshape(-1, 8)  # of sixteen bytes each, eight lanes
+    assert all(len({place % 8 for place in places}) == 8 for places in at_once), "each from other banks"
+
+
+@pytest.mark.parametrize("tile_m", [8, 16])
+def test_few_rows_are_zero_beyond_the_end_of_k_and_left_alone_beyond_that_of_m(simulation, tile_m):
+    m, k = tile_m - 3, 136
+    whole = copied_columns(simulation, tile_m, 1, tile_m, 256)
+    found = copied_columns(simulation, tile_m, 1, m, k)
+    for place, (full, part) in enumerate(zip(whole, found, strict=True)):
+        row, first = divmod(int(full[0]), 256)
+        if row >= m:
+            assert (part == place).all(), "what was there"
+        else:
+            assert (part == (full if first < k else 0)).all()
 
 
 def test_shared_memory_of_a_cta_that_has_ended_is_gone(simulation):

@@ -112,6 +112,52 @@ void check_choice() {
            "every config that prepares operands, decodes both or folds them, takes mxfp4 of any size", config.name);
 }
 
+// e4m3 with float32 scales that do not change along k: of the whole operands, or of their rows.
+Problem with_scales(int64_t m, int64_t n, int64_t k, bool of_rows) {
+  Problem problem = problem_of(m, n, k, e4m3, e4m3, ScaleType::kFloat32);
+  problem.out_dtype = DType::kBFloat16;
+  if (of_rows) problem.a.scale.strides = problem.b.scale.strides = {kScaleBlockRows, 0, 1, 32, 0};
+  return problem;
+}
+
+// By the times of benchmarks/results/h200/scaled_operands.csv at dd4f9f8: of these products, each with both kinds of
+// scales, promoted configs were faster in those that take them.
+void check_promoted_with_fast_accum() {
+  using sm90::Operands;
+  constexpr int64_t weights[][2] = {{4096, 7168}, {7168, 2048}, {8192, 8192}, {24576, 1536}};
+  constexpr auto fast = Operands::kFp8Rows, promoted = Operands::kFp8RowsPromoted;
+  for (const bool of_rows : {false, true}) {
+    for (const auto& [n, k] : weights)
+      for (int64_t m = 16; m <= 8192; m *= 2) {
+        const Problem precise = with_scales(m, n, k, of_rows), may_be_fast = with_fast_accum(precise);
+        expect(operands_of(precise) == promoted, "no sum stays in the tensor core unless it may");
+        const bool is_promoted_faster = m == 256 && n > 4096;
+        expect(operands_of(may_be_fast) == (is_promoted_faster ? promoted : fast), "the faster one of both kinds");
+        Problem whole_k = may_be_fast;
+        whole_k.may_slice_k = false;
+        expect(sm90::choose_block_scaled(whole_k, kH200) == sm90::choose_block_scaled(may_be_fast, kH200),
+               "neither kind slices k");
+      }
+    const auto name = [&](int64_t n, int64_t k) {
+      const Problem problem = with_fast_accum(with_scales(256, n, k, of_rows));
+      return std::string_view(sm90::kBlockScaledConfigs[sm90::choose_block_scaled(problem, kH200)].name);
+    };
+    expect(name(8192, 8192) == "sm90_scaled_fp8_128x128x128", "a tile that promotes behind");
+    expect(name(24576, 1536) == "sm90_scaled_fp8_128x192x128", "or another one");
+
+    // The tuner's candidates.
+    const Problem precise = with_scales(256, 8192, 8192, of_rows), may_be_fast = with_fast_accum(precise);
+    for (const Operands operands : {fast, promoted})
+      expect(sm90::why_not(operands, may_be_fast, kH200) == nullptr && sm90::may_choose(operands, may_be_fast),
+             "with fast_accum all are candidates");
+    expect(sm90::may_choose(promoted, precise) && !sm90::may_choose(fast, precise), "else the promoted ones");
+    expect(!sm90::may_choose(promoted, with_scales(256, 8192, 0, of_rows)), "and none without k");
+  }
+  for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs)
+    expect((config.operands != fast && config.operands != promoted) || !sm90::shares_tiles(config),
+           "the order of their sums does not depend on the number of rows", config.name);
+}
+
 // A 16-bit a without scales: b is prepared as bfloat16, a is multiplied where it lies.
 void check_weight_only() {
   using sm90::Operands;
@@ -284,6 +330,7 @@ int main() {
   check_activations();
   check_forms();
   check_choice();
+  check_promoted_with_fast_accum();
   check_weight_only();
   check_decoded_weights();
   check_choice_of_prepared_weights();

@@ -175,6 +175,7 @@ BLOCK_SCALED = [
     (HOPPER_BLOCK_SCALED, "weight_fp4_256x128x64", TWO, BFLOAT16_MXFP4, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_fp4_64x128x64", TWO, BFLOAT16_MXFP4, (130, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_direct_8x16x128", [ALL], BFLOAT16_MXFP4, (9, 136, 3328), (0, 0), {}),
+    (HOPPER_BLOCK_SCALED, "weight_direct_16x16x128", [ALL], FLOAT16_INT8_ROWS, (9, 136, 3344), (0, 0), {}),
     (HOPPER_BLOCK_SCALED, "weight_mxfp8_256x128x64", TWO, BFLOAT16_MXFP8, (300, 264, 544), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_mxfp8_64x128x128", TWO, BFLOAT16_MXFP8, (130, 264, 1056), (0, 0), {"sms": 2}),
     (HOPPER_BLOCK_SCALED, "weight_codes_256x128x64", TWO, BFLOAT16_FP8_ROWS, (300, 264, 544), (0, 0), {"sms": 2}),

@@ -197,7 +197,7 @@ KernelHandle<FactorParams>& scaled_codes_kernel(int config, DType out) {
   }
 }
 
-// Whose tiles CTAs share.
+// By config `config`, whose tiles CTAs share: few rows of codes under scales of blocks.
 void run_shared_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   const auto kernels = problem.out_dtype == DType::kBFloat16 ? kernels_of<SharedBlocksKernels<kBF16>>(config)
                                                              : kernels_of<SharedBlocksKernels<kF16>>(config);
@@ -227,9 +227,7 @@ const char* why_not(int config, const Problem& problem, const Gpu& gpu) {
   return has_more ? why_not_direct_tile(chosen.tile, problem) : reason;
 }
 bool may_choose(int config, const Problem& problem) {
-  const Operands operands = kBlockScaledConfigs[config].operands;
-  if (is_folded_weight(operands)) return problem.may_be_folded();
-  return problem.k > 0 && (operands != Operands::kE5M2 || may_be_float8(problem));
+  return may_choose(kBlockScaledConfigs[config].operands, problem);
 }
 Choice choose_config(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }
 int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {

@@ -39,8 +39,15 @@ constexpr int direct_tiles_n(int64_t n, int tile_n) {
 // A row of sums in shared memory: where a warp writes a fragment, its lanes meet different banks.
 TILEON_HOST_DEVICE constexpr int direct_pitch(int tile_n) { return tile_n + 4; }
 
+// A warp's own part of shared memory: stages of `a`, a chunk of k each, and in the end its sums.
+constexpr int kDirectStages = 2;
+TILEON_HOST_DEVICE constexpr int direct_warp_bytes(int tile_m, int tile_n) {
+  const int stages = kDirectStages * tile_m * kDirectChunkK * 2, sums = tile_m * direct_pitch(tile_n) * 4;
+  return stages > sums ? stages : sums;
+}
+
 constexpr int direct_shared_bytes(int tile_m, int tile_n, int warps) {
-  return warps * tile_m * direct_pitch(tile_n) * 4;
+  return warps * direct_warp_bytes(tile_m, tile_n);
 }
 
 // ---- what the kernels take ----
@@ -74,15 +81,19 @@ inline const char* why_not_direct_tile(const TileConfig& tile, const Problem& pr
   return has_direct_room(tile, problem.b.dtype) ? nullptr : "it takes a weight of fp4";
 }
 
-// ---- the choice: by the times of nine weights on an H100 and an H200; above 8 rows of eight more, of 12 rows ----
+// ---- the choice ----
 
-// Warps of a CTA: as many as an SM's registers hold (`warps_of_sm`, by the kernels of the tile) beside those of the
-// other tiles that fall to it, but no more than it takes for as few chunks a warp. They do not hang on the number of
-// rows.
+// How many warps an SM's registers hold, by the kernels of the tile: a quarter of them in each of its four parts.
 constexpr int warps_of_sm(const TileConfig& tile, const SmallMFormat& format) {
-  const bool is_mxfp8 = format.b == DType::kFloat8E4M3 && !format.has_float32_scales();
-  return tile.tile_m == kPanelRowsOfA && tile.tile_n == kPanelRowsOfB && !is_mxfp8 ? 20 : 16;
+  const bool is_fp4 = format.b == DType::kFloat4E2M1, is_mxfp8 = !is_fp4 && !format.has_float32_scales();
+  if (tile.tile_n > kPanelRowsOfB || is_mxfp8) return 16;
+  if (tile.tile_m > kPanelRowsOfA) return is_fp4 ? 20 : 16;
+  const bool has_windows = is_fp4 && format.a == DType::kFloat16 && format.scale == ScaleType::kE8M0;
+  return is_fp4 && !has_windows ? 24 : 20;
 }
+
+// Warps of a CTA: as many as an SM holds beside those of the other tiles that fall to it, but no more than it takes for
+// as few chunks a warp. They do not hang on the number of rows.
 constexpr int kDirectLeastWarps = 4;
 inline int direct_warps(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
   const int tiles_of_sm = ceil_divide(direct_tiles_n(problem.n, tile.tile_n), gpu.sm_count);
@@ -92,40 +103,99 @@ inline int direct_warps(const TileConfig& tile, const Problem& problem, const Gp
   return ceil_divide(chunks, ceil_divide(chunks, most));
 }
 
-// Rows of the weight in a tile: more of them read `a` less often, where there are tiles enough.
-constexpr int kDirectTilesOfSm = 3;
-inline bool is_direct_narrow(const Problem& problem, const Gpu& gpu) {
-  return direct_tiles_n(problem.n, kPanelRowsOfB) <= kDirectTilesOfSm * gpu.sm_count;
+inline int64_t direct_tiles(const TileConfig& tile, const Problem& problem) {
+  return int64_t{ceil_divide(problem.m, tile.tile_m)} * direct_tiles_n(problem.n, tile.tile_n);
 }
 
-// Up to so many rows these kernels are the fastest: of any weight of fp4, of one of 8 bits that is narrow; up to more,
-// of one with so few elements, and of mxfp4 beside float16, which those with a pipeline do not take.
-constexpr int64_t kDirectRows = kPanelRowsOfA, kMaxDirectRows = 2 * kPanelRowsOfA;
-constexpr int64_t kDirectElements = 4096 * 4096, kDirectElementsOfE2M1 = 2560 * 2560;
-// Up to 32 rows of a weight of 8 bits that is no longer than this, where each SM has one tile at most: 0.76 to 0.83 of
-// the time of the kernels for few rows in four products of an H200, 23 to 32 rows by 608 to 1024 of the weight.
-constexpr int64_t kDirectRowsOfOneRound = 4 * kPanelRowsOfA, kDirectKOfOneRound = 4096;
-inline bool is_one_round_of_8_bits(const Problem& problem, const Gpu& gpu) {
-  const int64_t tiles = int64_t{ceil_divide(problem.m, 2 * kPanelRowsOfA)} * direct_tiles_n(problem.n, kPanelRowsOfB);
-  return problem.b.dtype != DType::kFloat4E2M1 && problem.m <= kDirectRowsOfOneRound &&
-         problem.k <= kDirectKOfOneRound && tiles <= gpu.sm_count;
-}
-
-inline bool is_direct_faster(const Problem& problem, const Gpu& gpu) {
-  const bool is_e2m1 = problem.b.dtype == DType::kFloat4E2M1;
-  if (problem.m <= kDirectRows) return is_e2m1 || is_direct_narrow(problem, gpu);
-  if (problem.m > kMaxDirectRows) return is_one_round_of_8_bits(problem, gpu);
-  if (is_float16_by_mxfp4(problem)) return true;
-  const int64_t most = is_e2m1 ? kDirectElementsOfE2M1 : kDirectElements;
-  return problem.n * problem.k <= most;
-}
-
-struct DirectTile {
-  int m, n;
-
-  DirectTile(const Problem& problem, const Gpu& gpu)
-      : m(problem.m <= kDirectRows ? kPanelRowsOfA : 2 * kPanelRowsOfA),
-        n(problem.m > kDirectRows || is_direct_narrow(problem, gpu) ? kPanelRowsOfB : 2 * kPanelRowsOfB) {}
+// What the kernels take, in nanoseconds: once, for a round of CTAs, for a panel of the weight in a chunk of k, of that
+// for each row of `a`, and for a kilobyte of the weight, which all SMs wait for. These numbers, and those of few rows
+// below, are fitted to 44 weights of an H200 by 1 to 16 rows, whose kernels followed one another in a CUDA graph
+// (direct_and_few_rows.csv.xz), those with k of whole chunks four times over: 5 to 9 % of the time.
+struct DirectNumbers {
+  double start, round, panel, row, kilobyte;
 };
+inline DirectNumbers direct_numbers(const TileConfig& tile, const SmallMFormat& format) {
+  const bool is_wide = tile.tile_n > kPanelRowsOfB, has_few = tile.tile_m == kPanelRowsOfA;
+  const auto of = [&](DirectNumbers few, DirectNumbers few_wide, DirectNumbers more, DirectNumbers more_wide) {
+    return has_few ? (is_wide ? few_wide : few) : (is_wide ? more_wide : more);
+  };
+  if (format.scale == ScaleType::kE4M3)
+    return of({1585, 767, 40.9, 0.4, 0.090}, {546, 2109, 40.6, 0.2, 0.064}, {916, 1584, 48.5, 0.6, 0.120},
+              {116, 2894, 42.2, 0.6, 0.067});
+  if (format.b == DType::kFloat4E2M1)
+    return of({1142, 1143, 37.3, 0.4, 0.115}, {419, 2098, 33.6, 0.2, 0.104}, {996, 1456, 48.3, 0.6, 0.131},
+              {355, 2574, 37.4, 0.6, 0.083});
+  const auto of_narrow = [&](DirectNumbers few, DirectNumbers more) { return has_few ? few : more; };
+  if (format.scale == ScaleType::kE8M0)
+    return of_narrow({1420, 1045, 50.1, 0.4, 0.131}, {1264, 1472, 60.3, 0.7, 0.104});
+  if (format.b == DType::kInt8) return of_narrow({1558, 1012, 30.2, 0.7, 0.170}, {1947, 1187, 41.1, 0.9, 0.149});
+  return of_narrow({1537, 1153, 49.9, 0.6, 0.113}, {1456, 1827, 50.1, 0.7, 0.105});
+}
+
+inline double direct_ns(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
+  const SmallMFormat format = format_of(problem);
+  const DirectNumbers numbers = direct_numbers(tile, format);
+  const auto tiles_of_sm = static_cast<int>(ceil_divide(direct_tiles(tile, problem), gpu.sm_count));
+  const int at_once = std::max(1, warps_of_sm(tile, format) / direct_warps(tile, problem, gpu));
+  const double panels = static_cast<double>(tile.tile_n / kPanelRowsOfB) * tiles_of_sm *
+                        static_cast<double>(ceil_divide(problem.k, kDirectChunkK));
+  const double rows = static_cast<double>(std::min<int64_t>(problem.m, tile.tile_m));
+  const double scale_bits = format.has_float32_scales() ? 0.0 : 8.0 / format.vec();
+  const double kilobytes = 1e-3 * (SmallMFormat::bits(format.b) + scale_bits) / 8.0 * static_cast<double>(problem.n) *
+                           static_cast<double>(problem.k);
+  return numbers.start + numbers.round * ceil_divide(tiles_of_sm, at_once) +
+         panels * (numbers.panel + rows * numbers.row) + kilobytes * numbers.kilobyte;
+}
+
+constexpr int64_t kDirectRows = kPanelRowsOfA, kMaxDirectRows = 2 * kPanelRowsOfA;
+
+// What the kernels for few rows take up to 16 rows, in tiles of 8, which are not weighed of fp4, and 16: once, for a
+// round of clusters, for a stage of a CTA, and for each of the CTAs that share k.
+struct FewRowsBesideDirect {
+  double start, round, stage, share;
+};
+inline FewRowsBesideDirect few_rows_beside_direct(const SmallMFormat& format, int tile_m) {
+  const auto of = [&](FewRowsBesideDirect of_8, FewRowsBesideDirect of_16) { return tile_m == 8 ? of_8 : of_16; };
+  if (format.scale == ScaleType::kE4M3) return {-560, 3161, 872, 216};
+  if (format.b == DType::kFloat4E2M1) return {-443, 3066, 826, 216};
+  if (format.scale == ScaleType::kE8M0) return of({-333, 3242, 665, 198}, {768, 2881, 674, 123});
+  if (format.b == DType::kInt8) return of({-194, 3550, 515, 105}, {943, 3209, 515, 51});
+  return of({-137, 3671, 586, 184}, {861, 3430, 592, 109});
+}
+inline double few_rows_beside_direct_ns(const Problem& problem, const Gpu& gpu) {
+  const int tile_m = static_cast<int>(problem.m <= kDirectRows ? kDirectRows : kMaxDirectRows);
+  const FewRowsBesideDirect numbers = few_rows_beside_direct(format_of(problem), tile_m);
+  const SmallMWork work(problem, tile_m);
+  const int splits = small_m_splits(work, tile_m, gpu);
+  return numbers.start + small_m_ns(work, splits, gpu, numbers.round, numbers.stage) +
+         (splits > 1 ? numbers.share * splits : 0.0);
+}
+
+// Whether the kernels for few rows are expected to be faster, up to 16 rows. Of fp4 up to 8 they were for one weight of
+// 44, of 8 bits seldom: so up to 8 they have to be by as much as what is expected errs. Beside float16 they do not take
+// mxfp4.
+constexpr double kFewRowsMargin = 1.08;
+inline bool are_few_rows_faster(const Problem& problem, double direct_ns, const Gpu& gpu) {
+  const bool has_few = problem.m <= kDirectRows;
+  if (problem.m > kMaxDirectRows || is_float16_by_mxfp4(problem)) return false;
+  if (has_few && problem.b.dtype == DType::kFloat4E2M1) return false;
+  return few_rows_beside_direct_ns(problem, gpu) * (has_few ? kFewRowsMargin : 1.0) < direct_ns;
+}
+
+// Of 17 to 32 rows by a weight that is not long, tiles are the fastest of which each SM has one at most: 1.1 to 1.6
+// times as fast as the kernels for few rows. Longer ones are not.
+constexpr int64_t kDirectRowsOfOneRound = 4 * kPanelRowsOfA;
+constexpr int64_t kDirectKOfOneRound = 8192, kWideDirectKOfOneRound = 4096;
+inline bool is_one_direct_round(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
+  const int64_t most_k = tile.tile_n > kPanelRowsOfB ? kWideDirectKOfOneRound : kDirectKOfOneRound;
+  return problem.k <= most_k && direct_tiles(tile, problem) <= gpu.sm_count;
+}
+
+// Whether the tile is for as many rows of `a` as the problem has, and may be the fastest.
+inline bool may_be_fastest_direct(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
+  const bool has_few = problem.m <= kDirectRows;
+  if (has_few != (tile.tile_m == kPanelRowsOfA) || why_not_direct_tile(tile, problem) != nullptr) return false;
+  return problem.m <= kMaxDirectRows || (problem.m <= kDirectRowsOfOneRound && is_one_direct_round(tile, problem, gpu));
+}
 
 }  // namespace tileon::sm90

@@ -110,7 +110,7 @@ inline double fold_with_factors_ns(const Problem& problem) {
 constexpr double kMoreOfNvfp4 = 1.04;
 
 // The numbers of its configs were fitted to few products below 10 us. Of the smallest one a tile takes so long.
-constexpr double kLeastDecodedNs = 8000.0;
+constexpr double kLeastSharedNs = 8000.0;
 
 // A weight whose codes the main loop decodes or folds, under an `a` prepared before: of 16 bits, or of a fold's 8. Or
 // codes with float32 scales, by kernels whose tiles CTAs share.
@@ -121,7 +121,7 @@ inline double shared_tiles_ns(const KernelConfig& config, const Problem& problem
   const bool is_nvfp4 = problem.b.scale.type == ScaleType::kE4M3;
   const double compute = share_tiles(config, problem, sm_count).ns * (is_nvfp4 ? kMoreOfNvfp4 : 1.0);
   const double ns = config.cost.start + std::max(compute, bytes / config.cost.memory_bytes);
-  return std::max(ns, kLeastDecodedNs) + store_ns(config, problem, sm_count);
+  return std::max(ns, kLeastSharedNs) + store_ns(config, problem, sm_count);
 }
 
 // And what an `a` with scales takes to become bfloat16. Where an operand has codes of e4m3 other kernels follow, which

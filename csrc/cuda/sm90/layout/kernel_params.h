@@ -85,7 +85,7 @@ struct FactorParams : KernelParams {
   const float* global_scale;  // one element, or null: 1
 };
 
-// The same of kernels whose tiles CTAs share, among them those that convert a weight's codes, the problem's b.
+// FactorParams of kernels whose tiles CTAs share, among them those that convert a weight's codes, the problem's b.
 struct SharedFactorParams : FactorParams {
   StreamK stream;
   StreamKMemory stream_memory;

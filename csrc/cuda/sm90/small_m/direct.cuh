@@ -1,7 +1,7 @@
 // Few rows of `a` by a weight that alone has scales. No warp waits for another: each reads codes straight into
-// registers, decodes them there (elements.cuh) and multiplies them by `a`, which comes from the caches. So little is
-// left for a kernel's start and end. A CTA has a tile of the output, and its warps share k: each takes every so many-th
-// chunk of it. In the end their sums are added up, in the warps' order.
+// registers, decodes them there (elements.cuh) and multiplies them by `a`, which it copies to its own part of shared
+// memory. So little is left for a kernel's start and end. A CTA has a tile of the output, and its warps share k: each
+// takes every so many-th chunk of it. In the end their sums are added up, in the warps' order.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ __device__ __forceinline__ void keep_nans(uint32_t lost, typename Kernel::Sums& 
   }
 }
 
-// Of one warp: rows are `a`'s.
+// Of one warp, where its copies of `a` were: rows are `a`'s.
 template <typename Kernel>
-__device__ __forceinline__ void write_direct_sums(float* staging, int lane, const typename Kernel::Sums& sums) {
+__device__ __forceinline__ void write_direct_sums(float* own, int lane, const typename Kernel::Sums& sums) {
 #pragma unroll
   for (int panel = 0; panel < Kernel::panels_n; ++panel)
 #pragma unroll
@@ -45,7 +45,7 @@ __device__ __forceinline__ void write_direct_sums(float* staging, int lane, cons
       for (int i = 0; i < 4; ++i) {
         const int row = column * kPanelRowsOfA + lane % 4 * 2 + i % 2;
         const int of_tile = panel * kPanelRowsOfB + i / 2 * 8 + lane / 4;
-        staging[row * direct_pitch(Kernel::tile_n) + of_tile] = sums[panel][column][i];
+        own[row * direct_pitch(Kernel::tile_n) + of_tile] = sums[panel][column][i];
       }
 }
 
@@ -68,10 +68,12 @@ __device__ __forceinline__ void store_direct(const DirectWeightParams& params, i
 template <typename Kernel>
 __global__ void __launch_bounds__(kDirectMaxWarps * 32, 1)
     weight_direct(const __grid_constant__ DirectWeightParams params) {
-  auto* staging = reinterpret_cast<float*>(ptx::DynamicShared<128>{}.begin);
+  constexpr int kWarpBytes = direct_warp_bytes(Kernel::tile_m, Kernel::tile_n);
+  unsigned char* const shared = ptx::DynamicShared<128>{}.begin;
   const ScaledKernelProblem& problem = params.problem;
   const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  unsigned char* const own = shared + warp * kWarpBytes;
   const int m_begin = static_cast<int>(blockIdx.x) / params.tiles_n * Kernel::tile_m;
   const int first_row = direct_first_row(static_cast<int>(blockIdx.x) % params.tiles_n, Kernel::panels_n);
   if (first_row >= problem.n) return;
@@ -79,12 +81,12 @@ __global__ void __launch_bounds__(kDirectMaxWarps * 32, 1)
 
   typename Kernel::Sums sums{};
   const DirectRows<Kernel> rows(problem, first_row, lane);
-  const DirectColumns<Kernel> columns(problem, m_begin, lane);
+  const DirectColumns<Kernel> columns(problem, m_begin, static_cast<uint32_t>(__cvta_generic_to_shared(own)), lane);
   const uint32_t lost = multiply_chunks<Kernel>(rows, columns, warp, warps, params.chunks, sums);
   ptx::grid_dependency_launch();  // not before: the next kernel's CTAs would take places that this one's are to have
   keep_nans<Kernel>(lost, sums);
-  constexpr int kPart = Kernel::tile_m * direct_pitch(Kernel::tile_n);  // of a warp
-  write_direct_sums<Kernel>(staging + warp * kPart, lane, sums);
+  __syncwarp();  // no lane reads `a` any more
+  write_direct_sums<Kernel>(reinterpret_cast<float*>(own), lane, sums);
   __syncthreads();
 
 #pragma unroll 1
@@ -92,10 +94,10 @@ __global__ void __launch_bounds__(kDirectMaxWarps * 32, 1)
     const int row = i / Kernel::tile_n, of_tile = i % Kernel::tile_n;
     const int64_t column = int64_t{first_row} + of_tile / kPanelRowsOfB * kPanelRowsApart + of_tile % kPanelRowsOfB;
     if (m_begin + row >= problem.m || column >= problem.n) continue;
-    const float* parts = staging + row * direct_pitch(Kernel::tile_n) + of_tile;
+    const float* parts = reinterpret_cast<const float*>(shared) + row * direct_pitch(Kernel::tile_n) + of_tile;
     float sum = parts[0];
 #pragma unroll 4
-    for (int part = 1; part < warps; ++part) sum += parts[part * kPart];
+    for (int part = 1; part < warps; ++part) sum += parts[part * (kWarpBytes / 4)];
     store_direct<Kernel>(params, m_begin + row, column, sum);
   }
 }

@@ -1,5 +1,5 @@
-// What a lane of the kernels of direct.cuh reads: codes and scales of its rows of the weight, elements of its rows of
-// `a`.
+// What a warp of the kernels of direct.cuh reads: codes and scales of its rows of the weight, straight into registers;
+// its rows of `a`, through shared memory.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +9,9 @@
 
 #include "cuda/common/swizzle.h"
 #include "cuda/ptx/convert.cuh"
+#include "cuda/ptx/cp_async.cuh"
 #include "cuda/ptx/load_once.cuh"
+#include "cuda/ptx/shared.cuh"
 #include "cuda/sm90/heuristics/direct_weight.h"
 #include "cuda/sm90/layout/codes_of_8_bits.cuh"
 #include "cuda/sm90/layout/kernel_params.h"
@@ -148,39 +150,64 @@ class DirectRows {
   uint32_t missing_ = 0;
 };
 
-// A lane's rows of `a`: of each panel the row lane / 4.
+// A warp's rows of `a`, by chunks of k, in stages of shared memory that no other warp has. A row of a chunk is sixteen
+// slots of sixteen bytes. They are copied along the row, two rows at once, and read by each lane at its own codes' k.
+// Loads into registers would touch as many lines of L1 as there are lanes in half a warp, where copies touch four.
 template <typename Kernel>
 class DirectColumns {
  public:
-  __device__ __forceinline__ DirectColumns(const ScaledKernelProblem& problem, int m_begin, int lane)
-      : k_(static_cast<int>(problem.k)), lane_begin_(lane % 4 * Kernel::piece_k) {
+  // `stages`: an address in shared memory, a multiple of 128.
+  __device__ __forceinline__ DirectColumns(const ScaledKernelProblem& problem, int m_begin, uint32_t stages, int lane)
+      : two_rows_(2 * problem.a.stride_row) {
+    const int copied_row = lane / kSlots, copied_slot = lane % kSlots;
+    from_ = static_cast<const uint16_t*>(problem.a.data) + (m_begin + copied_row) * problem.a.stride_row +
+            copied_slot * kSlotK;
+    ptx::pin(from_);
+    to_ = stages + at(copied_row, copied_slot);
+    rows_ = static_cast<int>(problem.m) - m_begin - copied_row;
+    k_ = static_cast<int>(problem.k) - copied_slot * kSlotK;
+    first_ = stages + at(lane / 4, lane % 4 * Kernel::eights);
+  }
+
+  // Starts copies of a chunk, as one group: zeros beyond the end of k. Rows that are not there keep what they have, and
+  // only sums of theirs see it.
+  __device__ __forceinline__ void copy(int chunk, int stage) const {
+    const int begin = chunk * kDirectChunkK;
+    const uint16_t* from = from_ + begin;
 #pragma unroll
-    for (int panel = 0; panel < Kernel::panels_m; ++panel) {
-      const int64_t row = int64_t{m_begin} + panel * kPanelRowsOfA + lane / 4;
-      exists_[panel] = row < problem.m;
-      elements_[panel] =
-          static_cast<const uint16_t*>(problem.a.data) + (exists_[panel] ? row : 0) * problem.a.stride_row;
-      ptx::pin(elements_[panel]);
-    }
+    for (int row = 0; row < Kernel::tile_m; row += 2, from += two_rows_)
+      if (row < rows_) ptx::cp_async_16(to_ + stage * kStageBytes + row * kRowBytes, from, begin < k_ ? 16 : 0);
+    ptx::cp_async_commit();
   }
 
   // Of the k of a lane's piece, eight elements of each row, from the 8 `eight`-th on, in the order that decoded codes
-  // have; 0 for rows that are not there.
-  __device__ __forceinline__ void load(int chunk, int piece, int eight, uint4 (&pairs)[Kernel::panels_m]) const {
-    const int k = chunk * kDirectChunkK + piece * (4 * Kernel::piece_k) + lane_begin_ + eight * 8;
+  // have.
+  __device__ __forceinline__ void load(int stage, int piece, int eight, uint4 (&pairs)[Kernel::panels_m]) const {
 #pragma unroll
     for (int panel = 0; panel < Kernel::panels_m; ++panel) {
-      uint4 held{};
-      if (exists_[panel] && k < k_) held = __ldg(reinterpret_cast<const uint4*>(elements_[panel] + k));
-      const uint32_t words[4] = {held.x, held.y, held.z, held.w};
+      const int row_and_piece = panel * kPanelRowsOfA * kRowBytes + piece * (4 * Kernel::eights * kSlotBytes);
+      uint32_t words[4];
+      ptx::load_shared_words(words, (first_ ^ (eight * kSlotBytes)) + stage * kStageBytes + row_and_piece);
       pairs[panel] = in_pairs<typename Kernel::Element, Kernel::is_e2m1>(words);
     }
   }
 
  private:
-  const uint16_t* elements_[Kernel::panels_m];
-  bool exists_[Kernel::panels_m];
-  int k_, lane_begin_;
+  static constexpr int kSlotBytes = 16, kSlotK = kSlotBytes / 2, kSlots = kDirectChunkK / kSlotK;
+  static constexpr int kRowBytes = kDirectChunkK * 2, kStageBytes = Kernel::tile_m * kRowBytes;
+
+  // Where a slot of a row lies in a stage. Eight lanes read at once, of two rows: their slots trade places by row and
+  // by half of the row, within a lane's own, so that all banks are met. A lane's others follow by ^ of the number of
+  // eight.
+  static __device__ __forceinline__ uint32_t at(int row, int slot) {
+    const int turned = Kernel::eights == 4 ? slot ^ (row % 2 * 2) ^ (slot / (kSlots / 2)) : slot ^ (row % 2);
+    return row * kRowBytes + turned * kSlotBytes;
+  }
+
+  const uint16_t* from_;
+  int64_t two_rows_;
+  uint32_t to_, first_;
+  int rows_, k_;  // from the lane's copies on
 };
 
 }  // namespace tileon::sm90

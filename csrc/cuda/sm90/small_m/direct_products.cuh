@@ -199,27 +199,17 @@ __device__ __forceinline__ void multiply_any(const DirectCodes<Kernel>& codes, i
                          decode_eight<Kernel, false>(words[1], bytes[1], eight), a, sums);
 }
 
+// A chunk whose scales are all ordinary.
 template <typename Kernel>
-__device__ __forceinline__ void multiply_chunk(const DirectCodes<Kernel>& codes, const DirectColumns<Kernel>& columns,
-                                               int chunk, typename Kernel::Sums& sums) {
-  uint4 a[Kernel::panels_m];
-  if (!are_ordinary<Kernel>(codes.scales)) {
-#pragma unroll
-    for (int piece = 0; piece < Kernel::pieces; ++piece)
-#pragma unroll 1
-      for (int eight = 0; eight < Kernel::eights; ++eight) {
-        columns.load(chunk, piece, eight, a);
-#pragma unroll
-        for (int panel = 0; panel < Kernel::panels_n; ++panel)
-          multiply_any<Kernel>(codes, panel, piece, eight, a, sums[panel]);
-      }
-    return;
-  }
+__device__ __forceinline__ void multiply_ordinary(const DirectCodes<Kernel>& codes,
+                                                  const DirectColumns<Kernel>& columns, int stage,
+                                                  typename Kernel::Sums& sums) {
 #pragma unroll
   for (int piece = 0; piece < Kernel::pieces; ++piece)
 #pragma unroll
     for (int eight = 0; eight < Kernel::eights; ++eight) {
-      columns.load(chunk, piece, eight, a);
+      uint4 a[Kernel::panels_m];
+      columns.load(stage, piece, eight, a);
 #pragma unroll
       for (int panel = 0; panel < Kernel::panels_n; ++panel) {
         const auto decoded = [&](int half) {
@@ -231,23 +221,64 @@ __device__ __forceinline__ void multiply_chunk(const DirectCodes<Kernel>& codes,
     }
 }
 
-// A warp's sums over its chunks of k: from `first` on every `step`-th. The next one's codes are under way meanwhile.
-// Returns lost_rows of all.
+// A chunk under any scales: little code rather than little time.
+template <typename Kernel>
+__device__ __forceinline__ void multiply_others(const DirectCodes<Kernel>& codes, const DirectColumns<Kernel>& columns,
+                                                int stage, typename Kernel::Sums& sums) {
+#pragma unroll
+  for (int piece = 0; piece < Kernel::pieces; ++piece)
+#pragma unroll 1
+    for (int eight = 0; eight < Kernel::eights; ++eight) {
+      uint4 a[Kernel::panels_m];
+      columns.load(stage, piece, eight, a);
+#pragma unroll
+      for (int panel = 0; panel < Kernel::panels_n; ++panel)
+        multiply_any<Kernel>(codes, panel, piece, eight, a, sums[panel]);
+    }
+}
+
+// Whether the next chunk is to be loaded: where there is one, or, which does no harm, where a code of this one is of a
+// certain kind. So the loads have to follow this chunk's arrival. ptxas counts loads of both chunks on one scoreboard:
+// behind the next one's loads, a wait for this one's codes would be a wait for those too.
+template <typename Kernel>
+__device__ __forceinline__ bool is_next_wanted(const DirectCodes<Kernel>& codes, bool is_there) {
+  constexpr uint32_t kRare = 0x5a3c96e1;
+  return is_there || codes.of_row[0][0][0].x == kRare;
+}
+
+// A warp's sums over its chunks of k: from `first` on every `step`-th. The next one's codes and `a` are under way
+// meanwhile. Returns lost_rows of all.
 template <typename Kernel>
 __device__ __forceinline__ uint32_t multiply_chunks(const DirectRows<Kernel>& rows,
                                                     const DirectColumns<Kernel>& columns, int first, int step,
                                                     int chunks, typename Kernel::Sums& sums) {
   uint32_t lost = 0;
-  DirectCodes<Kernel> codes, next;
-  rows.load(first, first < chunks, codes);
-#pragma unroll 2
-  for (int chunk = first; chunk < chunks; chunk += step) {
-    rows.load(chunk + step, chunk + step < chunks, next);
-    rows.move_scales(chunk, codes);
-    lost |= lost_rows<Kernel>(codes);
-    multiply_chunk<Kernel>(codes, columns, chunk, sums);
-    codes = next;
+  DirectCodes<Kernel> codes[kDirectStages];
+  columns.copy(first, 0);
+  rows.load(first, first < chunks, codes[0]);
+#pragma unroll 1
+  for (int chunk = first; chunk < chunks;) {
+#pragma unroll
+    for (int stage = 0; stage < kDirectStages && chunk < chunks; ++stage, chunk += step) {
+      const int next = 1 - stage;
+      const auto load_next = [&] {
+        columns.copy(chunk + step, next);
+        rows.load(chunk + step, is_next_wanted<Kernel>(codes[stage], chunk + step < chunks), codes[next]);
+      };
+      ptx::cp_async_wait<0>();
+      __syncwarp();  // `a` is there for all lanes, and none reads the other stage any more
+      rows.move_scales(chunk, codes[stage]);
+      lost |= lost_rows<Kernel>(codes[stage]);
+      if (are_ordinary<Kernel>(codes[stage].scales)) {
+        load_next();
+        multiply_ordinary<Kernel>(codes[stage], columns, stage, sums);
+      } else {
+        load_next();
+        multiply_others<Kernel>(codes[stage], columns, stage, sums);
+      }
+    }
   }
+  ptx::cp_async_wait<0>();
   return lost;
 }
 
