@@ -132,10 +132,10 @@ IN_HOST_CODE = (
         host("hopper_direct_weight_config"),
     ),
     Mutation(
-        "direct-weights-of-two-rounds",
+        "direct-weights-of-three-tiles-an-sm",
         "csrc/cuda/sm90/heuristics/direct_weight.h",
-        "return problem.k <= most_k && direct_tiles(tile, problem) <= gpu.sm_count;",
-        "return problem.k <= most_k || direct_tiles(tile, problem) <= gpu.sm_count;",
+        "return tiles <= 2 * int64_t{gpu.sm_count} && problem.k <= kDirectKOfTwoTiles;",
+        "return tiles <= 3 * int64_t{gpu.sm_count} && problem.k <= kDirectKOfTwoTiles;",
         host("hopper_direct_weight_config"),
     ),
     Mutation(

@@ -292,8 +292,8 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
 @each_pair
 def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -> None:
     """Up to 8 rows, up to 16 where that is expected to take less than the kernels with a pipeline, which do not take
-    mxfp4 beside float16, and up to 32 of one tile an SM, of fp4 a wide one. Of scales that are not packed those with a
-    pipeline. Which tile: test_hopper_direct_weight_config.cpp."""
+    mxfp4 beside float16, and up to 32 of one tile an SM, of fp4 a wide one, or two of a short k. Of scales that are not
+    packed those with a pipeline. Which tile: test_hopper_direct_weight_config.cpp."""
     chosen = {config.name for config in DIRECT}
     for m, n, k, is_direct in (
         (1, 8400, 64, True),
@@ -302,8 +302,9 @@ def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -
         (16, 2720, 2624, True),
         (16, 16384, 512, (a_name, weight) == ("float16", "mxfp4")),
         (17, 272, 256, True),
-        (32, 1056, 512, weight != "mxfp8"),
-        (32, 2112, 512, False),
+        (32, 1056, 512, True),
+        (32, 1056, 1312, weight != "mxfp8"),
+        (32, 4352, 512, False),
         (33, 272, 256, False),
     ):
         a, b = pair(a_name, weight, m, n, k, gpu)

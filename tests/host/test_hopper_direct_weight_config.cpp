@@ -214,12 +214,16 @@ void check_choice() {
     for (const int64_t m : {17, 32}) {
       const std::string_view wide = is_fp4 ? "16x32" : "";
       expect(tile_of(format, m, 1024, 4096) == "16x16" && tile_of(format, m, 1024, 8192) == "16x16",
-             "up to 32 rows of one round of tiles");
-      expect(tile_of(format, m, 1024, 8192 + 32).empty(), "that are not longer");
-      expect(tile_of(format, m, 1056, 512) == wide && tile_of(format, m, 2048, 4096) == wide,
-             "or of one of wide tiles");
-      expect(tile_of(format, m, 2048, 4096 + 32).empty(), "that are not longer either");
-      expect(tile_of(format, m, 2112, 512).empty(), "more have tiles twice");
+             "up to 32 rows where each SM has a tile");
+      expect(tile_of(format, m, 1024, 8192 + 32).empty(), "that is not longer");
+      expect(tile_of(format, m, 2048, 4096) == wide, "or a wide one");
+      expect(tile_of(format, m, 2048, 4096 + 32).empty(), "that is not longer either");
+      expect(tile_of(format, m, 1056, 1280).starts_with("16x") && tile_of(format, m, 2048, 1280).starts_with("16x"),
+             "or two of a short k");
+      expect(tile_of(format, m, 1056, 1280 + 32) == wide, "longer ones are too many");
+      expect(tile_of(format, m, 2112, 1280) == wide && tile_of(format, m, 2112, 1280 + 32).empty(),
+             "and of wide ones two");
+      expect(tile_of(format, m, 4352, 512).empty(), "but never three");
     }
     expect(tile_of(format, 33, 512, 512).empty() && tile_of(format, 33, 32, 32).empty(), "and no more rows");
     for (const sm90::KernelConfig& config : sm90::kBlockScaledConfigs)
@@ -248,6 +252,7 @@ void check_choice_of_named_products() {
       {"16 x 4096 x 14336", 16, 4096, 14336, "16x32", "16x32", "16x16", "16x16", ""},
       {"16 x 8192 x 8192", 16, 8192, 8192, "", "", "", "", ""},
       {"32 x 1024 x 4096", 32, 1024, 4096, "16x16", "16x16", "16x16", "16x16", "16x16"},
+      {"32 x 1152 x 512", 32, 1152, 512, "16x16", "16x16", "16x16", "16x16", "16x16"},
       {"32 x 2048 x 2048", 32, 2048, 2048, "16x32", "16x32", "", "", ""},
   };
   for (const Named& named : kNamed) {

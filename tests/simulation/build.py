@@ -168,7 +168,8 @@ def units(tree: pathlib.Path, build: pathlib.Path, only: str, extra: list[str]) 
     found.append(Unit(HERE / "control.cpp", build, "control", [*common, "-O1"]))
     if not only:
         found.append(Unit(HERE / "entry.cpp", build, "entry", [*common, "-O1"]))
-    found.append(Unit(HERE / "probes.cu", build, "probes", [*common, *shim, *seen, "-O1"]))
+    for source in sorted(HERE.glob("probes*.cu")):
+        found.append(Unit(source, build, source.stem, [*common, *shim, *seen, "-O1"]))
     for source in sorted(tree.glob("cuda/**/*")):
         is_kernel, is_host = source.suffix == ".cu", source.suffix == ".cpp"
         if not (is_kernel or is_host) or source.parent.name == "dispatch":

@@ -182,20 +182,21 @@ inline bool are_few_rows_faster(const Problem& problem, double direct_ns, const 
   return few_rows_beside_direct_ns(problem, gpu) * (has_few ? kFewRowsMargin : 1.0) < direct_ns;
 }
 
-// Of 17 to 32 rows by a weight that is not long, tiles are the fastest of which each SM has one at most: 1.1 to 1.6
-// times as fast as the kernels for few rows. Longer ones are not.
-constexpr int64_t kDirectRowsOfOneRound = 4 * kPanelRowsOfA;
-constexpr int64_t kDirectKOfOneRound = 8192, kWideDirectKOfOneRound = 4096;
-inline bool is_one_direct_round(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
-  const int64_t most_k = tile.tile_n > kPanelRowsOfB ? kWideDirectKOfOneRound : kDirectKOfOneRound;
-  return problem.k <= most_k && direct_tiles(tile, problem) <= gpu.sm_count;
+// Of 17 to 32 rows by a weight that is not long, these tiles are the fastest where each SM has one at most, or two of a
+// short k: 1.1 to 1.6 times as fast as the kernels for few rows. Others are not.
+constexpr int64_t kMostDirectRows = 4 * kPanelRowsOfA;
+constexpr int64_t kDirectKOfOneTile = 8192, kDirectKOfOneWideTile = 4096, kDirectKOfTwoTiles = 1280;
+inline bool has_few_direct_tiles(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
+  const int64_t tiles = direct_tiles(tile, problem);
+  if (tiles > gpu.sm_count) return tiles <= 2 * int64_t{gpu.sm_count} && problem.k <= kDirectKOfTwoTiles;
+  return problem.k <= (tile.tile_n > kPanelRowsOfB ? kDirectKOfOneWideTile : kDirectKOfOneTile);
 }
 
 // Whether the tile is for as many rows of `a` as the problem has, and may be the fastest.
 inline bool may_be_fastest_direct(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
   const bool has_few = problem.m <= kDirectRows;
   if (has_few != (tile.tile_m == kPanelRowsOfA) || why_not_direct_tile(tile, problem) != nullptr) return false;
-  return problem.m <= kMaxDirectRows || (problem.m <= kDirectRowsOfOneRound && is_one_direct_round(tile, problem, gpu));
+  return problem.m <= kMaxDirectRows || (problem.m <= kMostDirectRows && has_few_direct_tiles(tile, problem, gpu));
 }
 
 }  // namespace tileon::sm90

@@ -137,9 +137,9 @@ struct Kernel {
   static constexpr bool ping_pong = kConfig.family == Family::kPingpong;
   static_assert(!ping_pong || kConfig.consumers == 2, "two take turns");
   static constexpr int producer_warp = kConfig.consumers * 4;
-  // Of a stage: who says that it is full, and who that it has been read. Where consumers read scales in it, each of
-  // their warps does.
-  static constexpr int producers_of_a_stage = 1 + kConfig.scale_warps();
+  // Of a stage: how many say that it is full, the producer and the lanes that write scales there, and how many that it
+  // has been read. Where consumers read scales in it, each of their warps does.
+  static constexpr int producers_of_a_stage = 1 + 32 * kConfig.scale_warps();
   static constexpr int consumers_of_a_stage = ping_pong ? 1 : kConfig.consumers * (kConfig.has_stage_scales ? 4 : 1);
 
   using TileA = OperandTile<kConfig.tile_m, kConfig.block_k, kMajorA, kConfig.element_bytes>;
