@@ -127,8 +127,8 @@ IN_HOST_CODE = (
     Mutation(
         "few-rows-not-weighed-beside-direct-weights",
         "csrc/cuda/sm90/heuristics/select_scaled.h",
-        "if (best < 0 || are_few_rows_faster(problem, ns(kBlockScaledConfigs[best]), gpu)) return -1;",
-        "if (best < 0) return -1;",
+        "return are_few_rows_faster(problem, ns(direct), is_one_round, gpu) ? -1 : best;",
+        "return best;",
         host("hopper_direct_weight_config"),
     ),
     Mutation(

@@ -291,9 +291,9 @@ def test_the_same_bits_every_time(gpu: torch.device, config: Config) -> None:
 
 @each_pair
 def test_the_library_chooses_them(gpu: torch.device, a_name: str, weight: str) -> None:
-    """Up to 8 rows, up to 16 where that is expected to take less than the kernels with a pipeline, which do not take
-    mxfp4 beside float16, and up to 32 of one tile an SM, of fp4 a wide one, or two of a short k. Of scales that are not
-    packed those with a pipeline. Which tile: test_hopper_direct_weight_config.cpp."""
+    """Up to 8 rows; up to 16 where they are expected to take less than the kernels with a pipeline, which do not take
+    mxfp4 beside float16; up to 32 where an SM has one tile, or two of a short k. Where scales are not packed, those
+    with a pipeline. Which tile: test_hopper_direct_weight_config.cpp."""
     chosen = {config.name for config in DIRECT}
     for m, n, k, is_direct in (
         (1, 8400, 64, True),

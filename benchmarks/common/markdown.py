@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -31,6 +32,9 @@ def page_part(source: Path, lines: Iterable[str], targets: Iterable[Target] = ()
         found += [words, "", *missed, ""]
     machine = f"{head['gpu']}, driver {head['driver']}, torch {head['torch']}, {head['date'].split()[0]}"
     measured = f"{machine}, commit `{head['commit'][:12]}`, `{head['command']}`"
+    if "older rows" in head:  # whose commits the head names, where a file has been measured anew in part
+        older = re.sub(r"\b([0-9a-f]{12})[0-9a-f]{28}\b", r"`\1`", head["older rows"])
+        measured += f"; older rows: {older}"
     return [*found, f"{measured}: [{source.name}]({link(source)})."]
 
 

@@ -12,11 +12,10 @@ namespace {
 struct Columns {
   ScaledKernelProblem problem;
   bool copies;
-  uint16_t* out;
+  uint16_t* out;  // else [2][pieces][eights][panels][32]
 };
 // Of a warp's rows of `a`, two chunks of k (small_m/direct_loads.cuh): what lies in both stages once they are copied;
-// else, of slots of sixteen bytes that hold their own numbers, those that each lane reads: [2][pieces][eights][panels]
-// [32].
+// else, of slots of sixteen bytes that hold their own numbers, those that each lane reads.
 template <typename Kernel>
 __global__ void copy_columns(const __grid_constant__ Columns params) {
   auto* memory = reinterpret_cast<uint16_t*>(ptx::DynamicShared<128>{}.begin);

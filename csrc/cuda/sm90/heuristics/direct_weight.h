@@ -107,10 +107,12 @@ inline int64_t direct_tiles(const TileConfig& tile, const Problem& problem) {
   return int64_t{ceil_divide(problem.m, tile.tile_m)} * direct_tiles_n(problem.n, tile.tile_n);
 }
 
-// What the kernels take, in nanoseconds: once, for a round of CTAs, for a panel of the weight in a chunk of k, of that
-// for each row of `a`, and for a kilobyte of the weight, which all SMs wait for. These numbers, and those of few rows
-// below, are fitted to 44 weights of an H200 by 1 to 16 rows, whose kernels followed one another in a CUDA graph
-// (direct_and_few_rows.csv.xz), those with k of whole chunks four times over: 5 to 9 % of the time.
+// What the kernels take, in nanoseconds: `start` once; `round` for each round of CTAs; `panel` for a panel of the
+// weight in a chunk of k, and `row` more for each row of `a`; `kilobyte` for each one of the weight, which all SMs wait
+// for. These numbers, and those of few rows below, are fitted to 44 weights beside bfloat16 on an H200, by 1 to 16 rows
+// in CUDA graphs, those with k of whole chunks four times over. They differ from the times of
+// direct_and_few_rows.csv.xz, which were taken later, by 5 to 11 %, root mean square. Beside float16 they are taken to
+// be the same.
 struct DirectNumbers {
   double start, round, panel, row, kilobyte;
 };
@@ -132,25 +134,33 @@ inline DirectNumbers direct_numbers(const TileConfig& tile, const SmallMFormat& 
   return of_narrow({1537, 1153, 49.9, 0.6, 0.113}, {1456, 1827, 50.1, 0.7, 0.105});
 }
 
+inline int direct_tiles_of_sm(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
+  return static_cast<int>(ceil_divide(direct_tiles(tile, problem), gpu.sm_count));
+}
+// Rounds of CTAs, of which each SM runs as many at once as it holds warps.
+inline int direct_rounds(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
+  const int at_once = std::max(1, warps_of_sm(tile, format_of(problem)) / direct_warps(tile, problem, gpu));
+  return ceil_divide(direct_tiles_of_sm(tile, problem, gpu), at_once);
+}
+
 inline double direct_ns(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
   const SmallMFormat format = format_of(problem);
   const DirectNumbers numbers = direct_numbers(tile, format);
-  const auto tiles_of_sm = static_cast<int>(ceil_divide(direct_tiles(tile, problem), gpu.sm_count));
-  const int at_once = std::max(1, warps_of_sm(tile, format) / direct_warps(tile, problem, gpu));
+  const int tiles_of_sm = direct_tiles_of_sm(tile, problem, gpu);
   const double panels = static_cast<double>(tile.tile_n / kPanelRowsOfB) * tiles_of_sm *
                         static_cast<double>(ceil_divide(problem.k, kDirectChunkK));
   const double rows = static_cast<double>(std::min<int64_t>(problem.m, tile.tile_m));
   const double scale_bits = format.has_float32_scales() ? 0.0 : 8.0 / format.vec();
   const double kilobytes = 1e-3 * (SmallMFormat::bits(format.b) + scale_bits) / 8.0 * static_cast<double>(problem.n) *
                            static_cast<double>(problem.k);
-  return numbers.start + numbers.round * ceil_divide(tiles_of_sm, at_once) +
+  return numbers.start + numbers.round * direct_rounds(tile, problem, gpu) +
          panels * (numbers.panel + rows * numbers.row) + kilobytes * numbers.kilobyte;
 }
 
-constexpr int64_t kDirectRows = kPanelRowsOfA, kMaxDirectRows = 2 * kPanelRowsOfA;
+constexpr int64_t kDirectRows = kPanelRowsOfA, kWeighedDirectRows = 2 * kPanelRowsOfA;
 
-// What the kernels for few rows take up to 16 rows, in tiles of 8, which are not weighed of fp4, and 16: once, for a
-// round of clusters, for a stage of a CTA, and for each of the CTAs that share k.
+// What the kernels for few rows take up to 16 rows: `start` once; `round` for a round of clusters; `stage` for a stage
+// of a CTA; `share` for each of the CTAs that share k. By tiles of 8 rows, of which fp4 is not weighed, or of 16.
 struct FewRowsBesideDirect {
   double start, round, stage, share;
 };
@@ -163,7 +173,7 @@ inline FewRowsBesideDirect few_rows_beside_direct(const SmallMFormat& format, in
   return of({-137, 3671, 586, 184}, {861, 3430, 592, 109});
 }
 inline double few_rows_beside_direct_ns(const Problem& problem, const Gpu& gpu) {
-  const int tile_m = static_cast<int>(problem.m <= kDirectRows ? kDirectRows : kMaxDirectRows);
+  const int tile_m = static_cast<int>(problem.m <= kDirectRows ? kDirectRows : kWeighedDirectRows);
   const FewRowsBesideDirect numbers = few_rows_beside_direct(format_of(problem), tile_m);
   const SmallMWork work(problem, tile_m);
   const int splits = small_m_splits(work, tile_m, gpu);
@@ -172,19 +182,20 @@ inline double few_rows_beside_direct_ns(const Problem& problem, const Gpu& gpu) 
 }
 
 // Whether the kernels for few rows are expected to be faster, up to 16 rows. Of fp4 up to 8 they were for one weight of
-// 44, of 8 bits seldom: so up to 8 they have to be by as much as what is expected errs. Beside float16 they do not take
-// mxfp4.
+// 44. Of 8 bits they are seldom where all of these kernels' CTAs run at once: there they have to be by as much as what
+// is expected errs. Beside float16 they do not take mxfp4.
 constexpr double kFewRowsMargin = 1.08;
-inline bool are_few_rows_faster(const Problem& problem, double direct_ns, const Gpu& gpu) {
+inline bool are_few_rows_faster(const Problem& problem, double expected_ns, bool is_one_round, const Gpu& gpu) {
   const bool has_few = problem.m <= kDirectRows;
-  if (problem.m > kMaxDirectRows || is_float16_by_mxfp4(problem)) return false;
+  if (problem.m > kWeighedDirectRows || is_float16_by_mxfp4(problem)) return false;
   if (has_few && problem.b.dtype == DType::kFloat4E2M1) return false;
-  return few_rows_beside_direct_ns(problem, gpu) * (has_few ? kFewRowsMargin : 1.0) < direct_ns;
+  return few_rows_beside_direct_ns(problem, gpu) * (has_few && is_one_round ? kFewRowsMargin : 1.0) < expected_ns;
 }
 
-// Of 17 to 32 rows by a weight that is not long, these tiles are the fastest where each SM has one at most, or two of a
-// short k: 1.1 to 1.6 times as fast as the kernels for few rows. Others are not.
-constexpr int64_t kMostDirectRows = 4 * kPanelRowsOfA;
+// Of 17 to 32 rows by a weight that is not long, these tiles are taken where each SM has one at most, or two of a short
+// k. With 32 rows the kernels for few rows took 1.17 to 1.60 times as long as one tile, 0.97 to 1.76 as two
+// (direct_and_few_rows.csv.xz). Of longer weights 576 x 23200 alone would gain, up to 1.19.
+constexpr int64_t kMaxDirectRows = 4 * kPanelRowsOfA;
 constexpr int64_t kDirectKOfOneTile = 8192, kDirectKOfOneWideTile = 4096, kDirectKOfTwoTiles = 1280;
 inline bool has_few_direct_tiles(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
   const int64_t tiles = direct_tiles(tile, problem);
@@ -196,7 +207,7 @@ inline bool has_few_direct_tiles(const TileConfig& tile, const Problem& problem,
 inline bool may_be_fastest_direct(const TileConfig& tile, const Problem& problem, const Gpu& gpu) {
   const bool has_few = problem.m <= kDirectRows;
   if (has_few != (tile.tile_m == kPanelRowsOfA) || why_not_direct_tile(tile, problem) != nullptr) return false;
-  return problem.m <= kMaxDirectRows || (problem.m <= kMostDirectRows && has_few_direct_tiles(tile, problem, gpu));
+  return problem.m <= kWeighedDirectRows || (problem.m <= kMaxDirectRows && has_few_direct_tiles(tile, problem, gpu));
 }
 
 }  // namespace tileon::sm90

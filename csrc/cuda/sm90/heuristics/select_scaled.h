@@ -81,7 +81,7 @@ inline double scaled_codes_ns(const KernelConfig& config, const Problem& problem
 }
 
 // The cheapest config for codes with these float32 scales. With fast_accum promoted configs are weighed, too, without a
-// margin: of 80 recorded products (scaled_operands.csv, dd4f9f8) they took 0.90 to 0.99 of the fast ones' time in all 6
+// margin: of 80 recorded products (scaled_operands.csv, dd4f9f8) they took 0.88 to 0.99 of the fast ones' time in all 6
 // that were expected to take less, were it by 0.1 %, and 1.04 to 1.06 in all 6 that were expected to take 1 % more.
 inline int choose_scaled_codes(const Problem& problem, const Gpu& gpu) {
   const Operands operands = scaled_codes_of(problem);
@@ -105,8 +105,10 @@ inline int choose_direct_weight(const Problem& problem, const Gpu& gpu) {
   };
   const auto ns = [&](const KernelConfig& config) { return direct_ns(config.tile, problem, gpu); };
   const int best = cheapest_config(kBlockScaledConfigs, is_wanted, ns);
-  if (best < 0 || are_few_rows_faster(problem, ns(kBlockScaledConfigs[best]), gpu)) return -1;
-  return best;
+  if (best < 0) return -1;
+  const KernelConfig& direct = kBlockScaledConfigs[best];
+  const bool is_one_round = direct_rounds(direct.tile, problem, gpu) == 1;
+  return are_few_rows_faster(problem, ns(direct), is_one_round, gpu) ? -1 : best;
 }
 
 // ---- a weight with float32 scales alone ----

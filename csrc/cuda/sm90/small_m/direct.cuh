@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kDirectMaxWarps * 32, 1)
   const uint32_t lost = multiply_chunks<Kernel>(rows, columns, warp, warps, params.chunks, sums);
   ptx::grid_dependency_launch();  // not before: the next kernel's CTAs would take places that this one's are to have
   keep_nans<Kernel>(lost, sums);
-  __syncwarp();  // no lane reads `a` any more
+  __syncwarp();  // no lane reads `a` or copies it any more
   write_direct_sums<Kernel>(reinterpret_cast<float*>(own), lane, sums);
   __syncthreads();
 

@@ -95,8 +95,8 @@ class DirectRows {
     }
   }
 
-  // No codes where the chunk is not wanted. Not a branch: ptxas would let what follows, which waits for the scales of
-  // the chunk before, go ahead of the loads.
+  // No codes where the chunk is not wanted. Not a branch: behind one ptxas may let this chunk's products go ahead of
+  // the loads.
   __device__ __forceinline__ void load(int chunk, bool is_wanted, DirectCodes<Kernel>& codes) const {
     const int held = min(chunk, last_chunk_);
     const uint32_t begin = static_cast<uint32_t>(held) * bytes_of(kDirectChunkK);
@@ -152,7 +152,8 @@ class DirectRows {
 
 // A warp's rows of `a`, by chunks of k, in stages of shared memory that no other warp has. A row of a chunk is sixteen
 // slots of sixteen bytes. They are copied along the row, two rows at once, and read by each lane at its own codes' k.
-// Loads into registers would touch as many lines of L1 as there are lanes in half a warp, where copies touch four.
+// Loads into registers would touch sixteen lines of L1 at once beside fp4, eight beside 8 bits, where copies touch
+// four.
 template <typename Kernel>
 class DirectColumns {
  public:
@@ -196,9 +197,9 @@ class DirectColumns {
   static constexpr int kSlotBytes = 16, kSlotK = kSlotBytes / 2, kSlots = kDirectChunkK / kSlotK;
   static constexpr int kRowBytes = kDirectChunkK * 2, kStageBytes = Kernel::tile_m * kRowBytes;
 
-  // Where a slot of a row lies in a stage. Eight lanes read at once, of two rows: their slots trade places by row and
-  // by half of the row, within a lane's own, so that all banks are met. A lane's others follow by ^ of the number of
-  // eight.
+  // Where a slot of a row lies in a stage. Eight lanes read at once, four of each of two rows. Slots of a lane trade
+  // places, by the row and by the half of the row, so that the eight meet all banks. Slot i of a lane lies at the place
+  // of its slot 0, ^ i.
   static __device__ __forceinline__ uint32_t at(int row, int slot) {
     const int turned = Kernel::eights == 4 ? slot ^ (row % 2 * 2) ^ (slot / (kSlots / 2)) : slot ^ (row % 2);
     return row * kRowBytes + turned * kSlotBytes;

@@ -237,12 +237,12 @@ __device__ __forceinline__ void multiply_others(const DirectCodes<Kernel>& codes
     }
 }
 
-// Whether the next chunk is to be loaded: where there is one, or, which does no harm, where a code of this one is of a
-// certain kind. So the loads have to follow this chunk's arrival. ptxas counts loads of both chunks on one scoreboard:
-// behind the next one's loads, a wait for this one's codes would be a wait for those too.
+// Whether the next chunk is to be loaded: where there is one, or, which does no harm, where the first word of this
+// one's codes is kRare. So the loads have to follow this chunk's arrival. ptxas counts loads of both chunks on one
+// scoreboard: behind the next one's loads, a wait for this one's codes would be a wait for those too.
 template <typename Kernel>
 __device__ __forceinline__ bool is_next_wanted(const DirectCodes<Kernel>& codes, bool is_there) {
-  constexpr uint32_t kRare = 0x5a3c96e1;
+  constexpr uint32_t kRare = 0x5a3c96e1;  // any that few weights have: there a chunk is loaded once more
   return is_there || codes.of_row[0][0][0].x == kRare;
 }
 
@@ -252,6 +252,7 @@ template <typename Kernel>
 __device__ __forceinline__ uint32_t multiply_chunks(const DirectRows<Kernel>& rows,
                                                     const DirectColumns<Kernel>& columns, int first, int step,
                                                     int chunks, typename Kernel::Sums& sums) {
+  static_assert(kDirectStages == 2);
   uint32_t lost = 0;
   DirectCodes<Kernel> codes[kDirectStages];
   columns.copy(first, 0);
@@ -261,7 +262,7 @@ __device__ __forceinline__ uint32_t multiply_chunks(const DirectRows<Kernel>& ro
 #pragma unroll
     for (int stage = 0; stage < kDirectStages && chunk < chunks; ++stage, chunk += step) {
       const int next = 1 - stage;
-      const auto load_next = [&] {
+      const auto load_next = [&] {  // behind the branch on this chunk's scales: ptxas moves no loads ahead of that
         columns.copy(chunk + step, next);
         rows.load(chunk + step, is_next_wanted<Kernel>(codes[stage], chunk + step < chunks), codes[next]);
       };
@@ -278,7 +279,7 @@ __device__ __forceinline__ uint32_t multiply_chunks(const DirectRows<Kernel>& ro
       }
     }
   }
-  ptx::cp_async_wait<0>();
+  ptx::cp_async_wait<0>();  // for zeros of a chunk that is not there: sums take their place
   return lost;
 }
 
