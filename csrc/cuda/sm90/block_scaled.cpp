@@ -197,7 +197,7 @@ KernelHandle<FactorParams>& scaled_codes_kernel(int config, DType out) {
   }
 }
 
-// By config `config`, whose tiles CTAs share: few rows of codes under scales of blocks.
+// Few rows of codes under scales of blocks: `config` is of those whose tiles CTAs share.
 void run_shared_codes(int config, const Problem& problem, const Gpu& gpu, void* scratch, cudaStream_t stream) {
   const auto kernels = problem.out_dtype == DType::kBFloat16 ? kernels_of<SharedBlocksKernels<kBF16>>(config)
                                                              : kernels_of<SharedBlocksKernels<kF16>>(config);

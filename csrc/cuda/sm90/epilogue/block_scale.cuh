@@ -60,7 +60,7 @@ class StageScalesWriter {
     const auto write_one = [&](Scales& scales, int block) {
       pipeline_.wait_until_empty(at_);
       store(scales, pipeline_.data(at_.stage));
-      ptx::mbarrier_arrive(pipeline_.full(at_.stage));  // each lane for its own: to racecheck one lane's is no other's
+      ptx::mbarrier_arrive(pipeline_.full(at_.stage));  // by each lane: racecheck counts it for that one alone
       at_.advance(pipeline_.stages());
       if (block + 2 < end) scales = load(block + 2);
     };
