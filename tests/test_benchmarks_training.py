@@ -14,10 +14,12 @@ from benchmark_files import HEAD, HEAD_KEYS, read, run
 from benchmarks.measure import host
 from benchmarks.measure.layer import layers, make_tensors
 from benchmarks.report.pages import filled
-from benchmarks.subjects.training import layer_part, parallel_part, targets
+from benchmarks.subjects import batch_invariance
+from benchmarks.subjects.training import layer_part, models_part, parallel_part, targets
 
 LAYER_COLUMNS = "dtype,m,n,k,activation,pass,provider,median_us,spread,samples"
 LAYER_PROVIDERS = ("tileon", "torch", "tileon_compile", "torch_compile")
+MODELS_COLUMNS = "model,rows,pass,way,provider,median_us"
 PARALLEL_COLUMNS = "op,dtype,m,features,hidden,activation,direction,provider,devices,median_us,tflops,speedup"
 HOST_LIMITS = {
     ("inference_mode", "tileon"): 0.90,
@@ -175,6 +177,54 @@ def layer_rows(activation: str, ours_over_limit: float) -> list[str]:
 
 def parallel_row(direction: str, provider: str, devices: int, time_us: float, speedup: float) -> str:
     return f"mlp,bfloat16,8192,512,2048,gelu_tanh,{direction},{provider},{devices},{time_us:.3f},9,{speedup:.3f}"
+
+
+class TestTrainingModels:
+    def test_a_row_for_each_case_and_provider(self, tmp_path: pathlib.Path) -> None:
+        pytest.importorskip("transformers", reason="needs transformers, which is not here")
+        path = tmp_path / "training_models.csv"
+        result = run(
+            "--device", "cpu", "--ways", "eager,graph", "--seconds", "0.01", "--csv", str(path),
+            script="measure/training.py",
+        )  # fmt: skip
+        assert result.returncode == 0, result.stdout + result.stderr
+        head, rows = read(path)
+        assert head.keys() >= HEAD_KEYS | {"transformers"}
+        assert ",".join(rows[0]) == MODELS_COLUMNS
+        layers = itertools.product([("linear_64x64", "64"), ("linear_1024x1024", "256")], ["forward", "step"])
+        cases = [(*layer, which) for layer, which in layers] + [("small_llama", "1x128", "step")]
+        found = [(row["model"], row["rows"], row["pass"]) for row in rows if row["provider"] == "tileon"]
+        assert found == cases, "a CPU has no graphs"
+        assert all(float(row["median_us"]) > 0 for row in rows)
+        assert [row["provider"] for row in rows] == ["tileon", "torch"] * len(cases)
+
+    def test_its_targets_and_its_table(self, tmp_path: pathlib.Path) -> None:
+        write(tmp_path / "training_models.csv", MODELS_COLUMNS, [
+            "linear_64x64,64,forward,eager,tileon,121.0", "linear_64x64,64,forward,eager,torch,100.0",
+            "linear_64x64,64,step,graph,tileon,10.0", "linear_64x64,64,step,graph,torch,10.0",
+            "llama_125m,1x128,step,eager,tileon,108.0", "llama_125m,1x128,step,eager,torch,100.0",
+            "llama_125m,1x128,step,compile,tileon,98.0", "llama_125m,1x128,step,compile,torch,100.0",
+        ])  # fmt: skip
+        found = [(target.asked, target.holds) for target in targets(tmp_path)]
+        assert found == [("<= 1.20", False), ("<= 1.00", True), ("<= 1.09", True), ("<= 0.97", False)]
+        assert "| llama 125m | 1x128 | step | eager | 108.0 | 100.0 | 0.93 |" in models_part(tmp_path)
+
+
+class TestBatchInvariance:
+    def test_its_targets_and_its_table(self, tmp_path: pathlib.Path) -> None:
+        columns = "dtype,m,n,k,free_us,invariant_us,free,invariant"
+        write(tmp_path / "batch_invariant.csv", columns, [
+            "bfloat16,1,8,8,10.0,10.0,x,y", "bfloat16,1,16,8,10.0,12.1,x,y", "bfloat16,8,8,8,10.0,10.0,x,x",
+            "e4m3,8,8,8,10.0,10.0,x,y",
+        ])  # fmt: skip
+        found = batch_invariance.targets(tmp_path)
+        assert [(target.figure, target.holds) for target in found] == [
+            ("1.066, worst 1.210", False),
+            ("1.000, worst 1.000", True),
+        ]
+        lines = batch_invariance.part(tmp_path)
+        assert "mean of 2 weights" in lines[0]
+        assert lines[4:6] == ["| bfloat16 | 1.10 (1.21) | 1.00 (1.00) |", "| e4m3 |  | 1.00 (1.00) |"]
 
 
 class TestBars:

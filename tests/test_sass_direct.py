@@ -67,12 +67,9 @@ def test_no_wait_for_the_next_codes_stands_before_this_chunks_products() -> None
 
 @needs_sass
 def test_no_wait_for_the_next_scales_stands_before_this_chunks_products() -> None:
-    """But for float16 by nvfp4: there scales are loaded right before they are needed."""
     for name, body in kernels(HOPPER).items():
-        if DIRECT_WEIGHT not in name or types_of(name)[4] == 2:
-            continue
-        is_float16_by_nvfp4 = types_of(name)[2:] == (0, 6, 1)
-        assert bool(early_waits(name, body, SCALES)) == is_float16_by_nvfp4, name
+        if DIRECT_WEIGHT in name and types_of(name)[4] != 2:
+            assert early_waits(name, body, SCALES) == [], name
 
 
 def test_the_schedule_is_read_from_control_bits() -> None:

@@ -158,6 +158,8 @@ BENCHMARK_STAGES: dict[str, Stage] = {
     "accuracy": Stage(_files(("accuracy", "measure.accuracy", 20))),
     "host": Stage(_files(("host", "measure.host", 45))),
     "layer": Stage(_files(("layer", "measure.layer", 120))),
+    "training": Stage(_files(("training_models", "measure.training", 400))),
+    "batch_invariant": Stage(_files(("batch_invariant", "measure.batch_invariant", 240))),
     "parallel": Stage(_files(("parallel", "measure.parallel", 100)), by_default=False),  # more than one GPU
     "unaligned": Stage(_files(*_UNALIGNED)),
     "random_shapes": _printed("random_shapes.txt", _files(_RANDOM_SHAPES)),

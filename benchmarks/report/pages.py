@@ -17,6 +17,7 @@ from benchmarks.common.markdown import link
 from benchmarks.common.result_file import RESULTS, read_csv
 from benchmarks.report.comparisons import headline_part
 from benchmarks.subjects import (
+    batch_invariance,
     block_scaled_accuracy,
     block_scaled_tables,
     float32,
@@ -86,9 +87,11 @@ PAGES: dict[str, dict[str, Part]] = {
         "portable": portable.part,
         "accuracy": float32.accuracy_part,
         "layer": training.layer_part,
+        "training_models": training.models_part,
         "parallel": training.parallel_part,
         "host": training.host_part,
         "tune_regret": tuning.part,
+        "batch_invariant": batch_invariance.part,
         "block_scaled_picture": picture_part("block_scaled", "The block-scaled formats against their peers"),
         "block_scaled": block_scaled_tables.part,
         "block_scaled_accuracy": block_scaled_accuracy.part,

@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.common.result_file import RESULTS, aligned, portable_path
 from benchmarks.common.target import Target
 from benchmarks.subjects import (
+    batch_invariance,
     block_scaled,
     block_scaled_accuracy,
     float32,
@@ -25,7 +26,7 @@ from benchmarks.subjects import (
 _MAKERS = (
     *(squares16.targets, float32.targets, fp8.targets, block_scaled.targets, block_scaled.portable_targets),
     *(block_scaled_accuracy.targets, quantize.targets, training.targets, tuning.targets),
-    *(random_shapes.targets, random_shapes.other_targets),
+    *(random_shapes.targets, random_shapes.other_targets, batch_invariance.targets),
 )
 
 

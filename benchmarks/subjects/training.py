@@ -1,4 +1,5 @@
-"""Training, several GPUs and the host's time: targets and tables of layer.csv, parallel.csv and host.csv."""
+"""Training, several GPUs and the host's time: targets and tables of layer.csv, training_models.csv, parallel.csv and
+host.csv."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from benchmarks.common.result_file import of_file, read_csv
 from benchmarks.common.target import Target, limit_target
 from benchmarks.common.times import Comparison, by_provider, quotients
 
-LAYER, PARALLEL, HOST = "layer.csv", "parallel.csv", "host.csv"
+LAYER, MODELS, PARALLEL, HOST = "layer.csv", "training_models.csv", "parallel.csv", "host.csv"
 
 # Of the time of one eager call, ours over torch's in the same state, at most; by state and provider.
 _HOST_LIMITS = {
@@ -19,6 +20,11 @@ _HOST_LIMITS = {
     ("grad_recorded", "tileon"): 1.50,
 }
 _LAYER_LIMITS = {"torch": ("tileon", 0.97), "torch_compile": ("tileon_compile", 1.00)}  # by the peer
+# Of the time of a training step, or of a layer's forward pass, ours over torch's, at most: of layers by pass and way,
+# of the Llama by rows and way.
+_SMALL_LAYER_LIMITS = {("forward", "eager"): 1.2, ("step", "eager"): 1.3}
+_LLAMA_LIMITS = {("8x1024", "eager"): 1 / 0.98, ("1x128", "eager"): 1 / 0.92}
+_COMPILED_LAYER, _COMPILED_LLAMA = 1.0, 1 / 1.03
 _REPLAY_LIMIT = 1.02  # CUDA graphs of torch.compile over the kernel alone
 _LEAST_SPEEDUP = 1.60  # of two GPUs
 _TARGET_ACTIVATION = "leaky_relu"
@@ -59,6 +65,20 @@ def _layer_targets(source: Path) -> list[Target]:
     return [*found, limit_target(what, replay.get("reduce_overhead_fixed"), replay.get("kernel"), _REPLAY_LIMIT)]
 
 
+@of_file(MODELS)
+def _model_targets(source: Path) -> list[Target]:
+    """Of small layers and of a Llama."""
+    found = []
+    for (model, rows, which, way), by in by_provider(read_csv(source)[1], "model", "rows", "pass", "way").items():
+        if model.startswith("linear"):
+            limit = _SMALL_LAYER_LIMITS.get((which, way), _COMPILED_LAYER)
+        else:
+            limit = _LLAMA_LIMITS.get((rows, way), _COMPILED_LLAMA)
+        what = f"{model}, {rows} rows, {which}, {way}, tileon / torch"
+        found.append(limit_target(what, by.get("tileon"), by.get("torch"), limit))
+    return found
+
+
 @of_file(PARALLEL)
 def _parallel_targets(source: Path) -> list[Target]:
     found = []
@@ -72,7 +92,8 @@ def _parallel_targets(source: Path) -> list[Target]:
 
 def targets(results: Path) -> list[Target]:
     """Of the files that are there."""
-    return _host_targets(results) + _layer_targets(results) + _parallel_targets(results)
+    makers = (_host_targets, _layer_targets, _model_targets, _parallel_targets)
+    return [target for make in makers for target in make(results)]
 
 
 # Comparisons of the overview, and lines of README's table, which has them one by one.
@@ -143,6 +164,18 @@ def layer_part(source: Path) -> list[str]:
     words = f"Microseconds of a linear layer with bias and activation in training, {shape}, {head.get('timing', '')}:"
     columns = ["activation", "passes", "tileon", "torch", "tileon, compiled", "torch, compiled", "torch / tileon"]
     return page_part(source, table(words, columns, lines, 2))
+
+
+@of_file(MODELS)
+def models_part(source: Path) -> list[str]:
+    """Small layers and a Llama in training."""
+    head, rows = read_csv(source)
+    lines = [
+        [model.replace("_", " "), size, which, way, *microseconds(by, ("tileon", "torch"), 1), ratio(by, "torch")]
+        for (model, size, which, way), by in by_provider(rows, "model", "rows", "pass", "way").items()
+    ]
+    words = f"Microseconds of a layer's forward pass and of a training step, {head['timing']}:"
+    return page_part(source, table(words, ["model", "rows", "", "way", "tileon", "torch", "torch / tileon"], lines, 4))
 
 
 @of_file(PARALLEL)

@@ -13,13 +13,14 @@ class batch_invariant:
     As a context manager it holds inside the block; as a call, `tileon_ops.batch_invariant()`, until it is called again
     with `False`. TILEON_BATCH_INVARIANT=1 in the environment sets it from the start.
 
-    Where it holds, `a[i:j] @ b` has the bits of rows i to j of `a @ b`, in every op and layer. What multiplies is
-    chosen without regard to the number of rows and of matrices, so that the order of each sum is the same:
+    Where it holds, `a[i:j] @ b` has the bits of rows i to j of `a @ b`, in every op and layer. The order of each sum is
+    chosen without regard to the number of rows and of matrices:
 
     - On the CPU float32, float64 and bfloat16 are multiplied by the package's own tiles, where torch's product may sum
       in another order for another number of rows. Every other dtype has that property without the setting too.
-    - On a GPU the kernel is that of 256 rows (of a weight alone scaled: of 512), whatever their number. Few rows are
-      slower so than by the kernels that are made for them. What tuning found is not used.
+    - On a GPU the order is that of 256 rows (of operands with scales: of 512), whatever their number, and kernels that
+      add in it differ in their tiles alone, which the number of rows decides. Few rows are slower so than by kernels
+      that are made for them, above all of a weight alone scaled. What tuning found is not used.
 
     The setting is the process's, as torch's own of TF32 is: threads share it, and compiled functions read it when they
     run. It does not reach what torch multiplies itself.

@@ -130,6 +130,10 @@ struct Choice {
   double compared_ns = -1;
 };
 
+// Where results are batch invariant, a product without scales has the order of sums that suits so many rows, or so many
+// with scales: more than kernels for few rows take.
+constexpr int64_t kRowsOfOrder = 256, kRowsOfOrderWithScales = 512;
+
 // The index of the config that is expected to be fastest; -1 where none may run. `ns(config)` is asked only of configs
 // for which `runs(config)` holds.
 template <typename Config, int kCount, typename Runs, typename Ns>
@@ -228,13 +232,20 @@ struct KeyWords {
   }();
 };
 
-// What `kChoose` says. Each thread remembers its own choices: nothing is shared, nothing waits. Of problems with the
-// same hash the last four are remembered.
-template <typename Key, auto kChoose>
-auto choose_once(const Problem& problem, const Gpu& gpu) {
+// A key, and a config whose place another one may take.
+template <typename Key>
+struct WithConfig : KeyWords<Key().words.size() + 1> {
+  WithConfig() = default;
+  WithConfig(const Problem& problem, const Gpu& gpu, int config) { this->set(Key(problem, gpu).words, {config}); }
+};
+
+// What `kChoose` says of the arguments. Each thread remembers its own choices: nothing is shared, nothing waits. Of
+// those with the same hash the last four are remembered.
+template <typename Key, auto kChoose, typename... Others>
+auto choose_once(const Problem& problem, const Gpu& gpu, Others... others) {
   struct Remembered {
     Key key;
-    decltype(kChoose(problem, gpu)) choice;
+    decltype(kChoose(problem, gpu, others...)) choice;
   };
   struct Place {
     std::array<Remembered, 4> choices;
@@ -242,12 +253,12 @@ auto choose_once(const Problem& problem, const Gpu& gpu) {
   };
   constexpr int kHashBits = 8;
   static thread_local std::vector<Place> recent(size_t{1} << kHashBits);
-  const Key key(problem, gpu);
+  const Key key(problem, gpu, others...);
   Place& place = recent[key.hash(kHashBits)];
   for (const Remembered& each : place.choices)
     if (each.key == key) return each.choice;
   Remembered& oldest = place.choices[place.count++ % place.choices.size()];
-  oldest = {key, kChoose(problem, gpu)};
+  oldest = {key, kChoose(problem, gpu, others...)};
   return oldest.choice;
 }
 

@@ -26,12 +26,12 @@ inline bool is_for(const Backend& backend, const Gpu& gpu) {
          (backend.max_capability != 90 || may_choose_hopper());
 }
 
-// The problem as the choice sees it where results are batch invariant: neither its rows nor its matrices count. With
-// scales, more rows than the kernels for few rows take. k is not sliced: how, the tiles say.
+// The problem by which the order of sums is chosen where results are batch invariant: neither its rows nor its matrices
+// count. k is not sliced: how, the tiles say.
 inline Problem with_fixed_rows(const Problem& problem) {
   Problem fixed = problem;
   fixed.may_slice_k = false;
-  fixed.m = problem.is_scaled() ? 512 : 256;
+  fixed.m = problem.is_scaled() ? kRowsOfOrderWithScales : kRowsOfOrder;
   fixed.batch = 1;
   return fixed;
 }
@@ -41,12 +41,20 @@ inline bool depends_on_rows(const Backend& backend, int number) {
   return std::strcmp(backend.config_fields(number).family, "small_m") == 0;
 }
 
+// The backend's choice where results are batch invariant: what fixed rows would have, or the fastest for the problem's
+// own rows of the configs that add as that one does. What it takes is said of the fixed rows, by which it is compared.
+inline Choice invariant_choice_of(const Backend& backend, Problem problem, const Gpu& gpu) {
+  Choice choice = backend.choose_config(with_fixed_rows(problem), gpu);
+  if (choice.config < 0 || depends_on_rows(backend, choice.config)) return {};
+  problem.may_slice_k = false;
+  if (backend.choose_alike != nullptr) choice.config = backend.choose_alike(problem, gpu, choice.config);
+  return choice.config >= 0 && backend.why_not(choice.config, problem, gpu) == nullptr ? choice : Choice{};
+}
+
 // The backend's choice for the problem, its config negative where it has none.
 inline Choice choice_of(const Backend& backend, const Problem& problem, const Gpu& gpu) {
-  if (!is_batch_invariant.load(std::memory_order_relaxed)) return backend.choose_config(problem, gpu);
-  const Choice choice = backend.choose_config(with_fixed_rows(problem), gpu);
-  const bool may_be = choice.config >= 0 && !depends_on_rows(backend, choice.config);
-  return may_be && backend.why_not(choice.config, problem, gpu) == nullptr ? choice : Choice{};
+  return is_batch_invariant.load(std::memory_order_relaxed) ? invariant_choice_of(backend, problem, gpu)
+                                                            : backend.choose_config(problem, gpu);
 }
 
 // A config by its backend, and by its number there.

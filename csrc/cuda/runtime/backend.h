@@ -48,6 +48,9 @@ struct Backend {
   // The configs that choose_config weighs, a line each: name, and what it expects of it in nanoseconds, with the terms
   // of its cost where it has any. Null where nothing is weighed.
   std::string (*explain)(const Problem&, const Gpu&) = nullptr;
+  // Of the configs that add the products of each sum in one order, that of `config` or a better one, the one that is
+  // expected to be fastest; negative where none runs the problem. Null where no two configs have one order.
+  int (*choose_alike)(const Problem&, const Gpu&, int config) = nullptr;
   // Whether its kernels compute a product only where the problem's device flag holds. They need no scratch for that.
   bool heeds_device_flag = false;
 };

@@ -100,6 +100,7 @@ struct DecodedTable : Table<kDecodedConfigs> {
   static Choice choose(const Problem& problem, const Gpu&) {
     return {problem.m <= 2 * kDecodedConfigs[0].tile.tile_m ? 0 : 1};
   }
+  static constexpr decltype(Backend::choose_alike) choose_alike = nullptr;
 
   static DeviceFlag run(int config, const Problem& problem, const Gpu&, void*, cudaStream_t stream) {
     launch_decoded(config, problem, stream);
@@ -110,9 +111,11 @@ struct DecodedTable : Table<kDecodedConfigs> {
 // The functions over kDenseConfigs and over kBlockScaledConfigs, whose choices are remembered.
 struct DenseTable : Table<kDenseConfigs> {
   static Choice choose(const Problem& problem, const Gpu& gpu) { return choose_dense_once(problem, gpu); }
+  static constexpr auto choose_alike = choose_dense_alike_once;
 };
 struct BlockScaledTable : Table<kBlockScaledConfigs> {
   static Choice choose(const Problem& problem, const Gpu& gpu) { return choose_block_scaled_once(problem, gpu); }
+  static constexpr auto choose_alike = choose_block_scaled_alike_once;
 };
 
 template <typename Table>
@@ -128,6 +131,7 @@ constexpr Backend backend_of(decltype(Backend::wants_copy) wants_copy) {
           .wants_copy = wants_copy,
           .scratch_bytes = Table::scratch_bytes,
           .run = Table::run,
+          .choose_alike = Table::choose_alike,
           .heeds_device_flag = true};
 }
 

@@ -274,8 +274,18 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
 
 }  // namespace
 
-const Backend kBlockScaledBackend{
-    90, 90, config_count, config_name, config_fields, why_not, may_choose, choose_config, nullptr, scratch_bytes, run};
+const Backend kBlockScaledBackend{.min_capability = 90,
+                                  .max_capability = 90,
+                                  .config_count = config_count,
+                                  .config_name = config_name,
+                                  .config_fields = config_fields,
+                                  .why_not = why_not,
+                                  .may_choose = may_choose,
+                                  .choose_config = choose_config,
+                                  .wants_copy = nullptr,
+                                  .scratch_bytes = scratch_bytes,
+                                  .run = run,
+                                  .choose_alike = choose_block_scaled_alike_once};
 
 // Most calls allow no fold, and make no key of a remembered choice.
 bool is_fold_faster(const Problem& problem, const Gpu& gpu) {

@@ -42,6 +42,16 @@ Choice choose_config(const Problem& problem, const Gpu& gpu) {
   return choose_dense_once(problem, gpu);
 }
 
+int choose_alike(const Problem& problem, const Gpu& gpu, int config) {
+  const auto behind = [&](int begin, auto choose) {
+    const int chosen = choose(problem, gpu, config - begin);
+    return chosen < 0 ? chosen : begin + chosen;
+  };
+  if (config >= kTf32Begin) return behind(kTf32Begin, choose_tf32_alike_once);
+  if (config >= kBf16x6Begin) return behind(kBf16x6Begin, choose_bf16x6_alike_once);
+  return config >= kFp8Begin ? behind(kFp8Begin, choose_fp8_alike_once) : behind(0, choose_dense_alike_once);
+}
+
 // Of fp8, wgmma reads rows along k alone; of tf32, one of two operands.
 WantedCopy wants_copy(Side side, const Problem& problem) {
   const DType dtype = problem.a.dtype;
@@ -145,6 +155,7 @@ const Backend kDenseBackend{.min_capability = 90,
                             .wants_copy = wants_copy,
                             .scratch_bytes = scratch_bytes,
                             .run = run,
-                            .explain = explain_costs};
+                            .explain = explain_costs,
+                            .choose_alike = choose_alike};
 
 }  // namespace tileon::sm90

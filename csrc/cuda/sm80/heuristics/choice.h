@@ -222,4 +222,36 @@ inline Choice choose_block_scaled(const Problem& problem, const Gpu& gpu) {
   return {config, expected, expected};
 }
 
+// ---- where results are batch invariant ----
+
+// Configs of one number add the products of each sum in the same order: kernels of the same instruction walk k in its
+// steps, whatever their tile, where k has one warp; fp8 has instructions of its own, and those of float16. 0: the
+// config has an order of its own.
+inline int order_of_sums(const KernelConfig& config) {
+  const TileConfig& tile = config.tile;
+  if (tile.family == Family::kNarrow || tile.family == Family::kSkinny) return 0;
+  if (tile.family == Family::kDirect && tile.warps_m > 1) return 0;
+  return tile.family == Family::kMma && (config.kinds & k8) != 0 ? 2 : 1;
+}
+
+// As Backend::choose_alike.
+template <int kCount>
+int choose_alike(const KernelConfig (&configs)[kCount], const Problem& problem, const Gpu& gpu, int config) {
+  const Kind kind = kind_of(problem);
+  const int order = order_of_sums(configs[config]);
+  const auto runs = [&](const KernelConfig& each) {
+    const bool is_alike = order == 0 ? &each == &configs[config] : order_of_sums(each) == order;
+    return is_alike && may_choose(each, problem) && why_not(each, kind, problem, gpu) == nullptr;
+  };
+  return cheapest_config(configs, runs,
+                         [&](const KernelConfig& each) { return expected_ns(each, kind, problem, gpu); });
+}
+
+inline int choose_dense_alike(const Problem& problem, const Gpu& gpu, int config) {
+  return choose_alike(kDenseConfigs, problem, gpu, config);
+}
+inline int choose_block_scaled_alike(const Problem& problem, const Gpu& gpu, int config) {
+  return choose_alike(kBlockScaledConfigs, problem, gpu, config);
+}
+
 }  // namespace tileon::sm80

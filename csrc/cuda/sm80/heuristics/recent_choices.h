@@ -35,4 +35,8 @@ struct ScaledChoiceKey : KeyWords<13> {
 inline constexpr auto choose_dense_once = &choose_once<ChoiceKey, choose_dense>;
 inline constexpr auto choose_block_scaled_once = &choose_once<ScaledChoiceKey, choose_block_scaled>;
 
+inline constexpr auto choose_dense_alike_once = &choose_once<WithConfig<ChoiceKey>, choose_dense_alike, int>;
+inline constexpr auto choose_block_scaled_alike_once =
+    &choose_once<WithConfig<ScaledChoiceKey>, choose_block_scaled_alike, int>;
+
 }  // namespace tileon::sm80

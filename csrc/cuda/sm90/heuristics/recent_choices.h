@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cuda/common/kernel_choice.h"
+#include "cuda/sm90/heuristics/alike.h"
 #include "cuda/sm90/heuristics/select.h"
 #include "cuda/sm90/heuristics/select_scaled.h"
 
@@ -47,6 +48,12 @@ inline constexpr auto choose_fp8_once = &choose_once<ChoiceKey, weigh_fp8>;
 inline constexpr auto choose_bf16x6_once = &choose_once<ChoiceKey, choose_bf16x6>;
 inline constexpr auto choose_tf32_once = &choose_once<ChoiceKey, weigh_tf32>;
 inline constexpr auto choose_block_scaled_once = &choose_once<ScaledChoiceKey, weigh_block_scaled>;
+inline constexpr auto choose_dense_alike_once = &choose_once<WithConfig<ChoiceKey>, choose_dense_alike, int>;
+inline constexpr auto choose_fp8_alike_once = &choose_once<WithConfig<ChoiceKey>, choose_fp8_alike, int>;
+inline constexpr auto choose_bf16x6_alike_once = &choose_once<WithConfig<ChoiceKey>, choose_bf16x6_alike, int>;
+inline constexpr auto choose_tf32_alike_once = &choose_once<WithConfig<ChoiceKey>, choose_tf32_alike, int>;
+inline constexpr auto choose_block_scaled_alike_once =
+    &choose_once<WithConfig<ScaledChoiceKey>, choose_block_scaled_alike, int>;
 inline constexpr auto fold_pays_once = &choose_once<ScaledChoiceKey, fold_pays>;
 
 }  // namespace tileon::sm90

@@ -258,6 +258,10 @@ inline Choice weigh_dense(const Problem& problem, const Gpu& gpu) {
 }
 inline int choose_dense(const Problem& problem, const Gpu& gpu) { return weigh_dense(problem, gpu).config; }
 
+inline double fp8_ns(const KernelConfig& config, const Problem& problem, const Work& work, const Gpu& gpu) {
+  return largest_bound_ns(config, problem, work, gpu.sm_count) + store_ns(config, problem, gpu.sm_count);
+}
+
 // As weigh_dense. With fast_accum promoted configs are not weighed: in the 96 products of fp8.csv (H200, 988235d), all
 // squares, they took 1.01 to 1.13 times as long; and their costs, mostly from an H100, do not compare with the fast
 // ones', from an H200.
@@ -265,9 +269,7 @@ inline Choice weigh_fp8(const Problem& problem, const Gpu& gpu) {
   if (why_not_fp8(problem, gpu) != nullptr) return {};
   const Work work(problem, 1);
   const Operands wanted = problem.fast_accum ? Operands::kFp8 : Operands::kFp8Promoted;
-  const auto ns = [&](const KernelConfig& config) {
-    return largest_bound_ns(config, problem, work, gpu.sm_count) + store_ns(config, problem, gpu.sm_count);
-  };
+  const auto ns = [&](const KernelConfig& config) { return fp8_ns(config, problem, work, gpu); };
   const int best =
       cheapest_config(kFp8Configs, [&](const KernelConfig& config) { return config.operands == wanted; }, ns);
   const double expected = ns(kFp8Configs[best]);
@@ -297,12 +299,14 @@ inline Choice choose_bf16x6(const Problem& problem, const Gpu& gpu) {
   return {config, expected, is_certain ? -1 : expected};
 }
 
+inline double tf32_ns(const KernelConfig& config, const Problem& problem, const Work& work, const Gpu& gpu) {
+  return largest_bound_ns(config, problem, work, gpu.sm_count) + tf32_store_ns(config, problem, gpu.sm_count);
+}
+
 // As weigh_dense; the portable kernels may be faster for any product.
 inline Choice weigh_tf32(const Problem& problem, const Gpu& gpu) {
   const Work work(problem, kTf32Bytes);
-  const auto ns = [&](const KernelConfig& config) {
-    return largest_bound_ns(config, problem, work, gpu.sm_count) + tf32_store_ns(config, problem, gpu.sm_count);
-  };
+  const auto ns = [&](const KernelConfig& config) { return tf32_ns(config, problem, work, gpu); };
   const int best = cheapest_config(
       kTf32Configs, [&](const KernelConfig& config) { return why_not_tf32(config.tile, problem, gpu) == nullptr; }, ns);
   if (best < 0) return {};

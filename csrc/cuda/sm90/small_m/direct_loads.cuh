@@ -95,7 +95,7 @@ class DirectRows {
     }
   }
 
-  // No codes where the chunk is not wanted. Not a branch: behind one ptxas may let this chunk's products go ahead of
+  // Nothing where the chunk is not wanted. Not a branch: behind one ptxas may let this chunk's products go ahead of
   // the loads.
   __device__ __forceinline__ void load(int chunk, bool is_wanted, DirectCodes<Kernel>& codes) const {
     const int held = min(chunk, last_chunk_);
@@ -113,7 +113,7 @@ class DirectRows {
         }
         if constexpr (Kernel::has_block_scales)
           codes.scales[panel][half] =
-              __ldg(reinterpret_cast<const uint32_t*>(scales_ + scales) + kEightRows * half + panel);
+              ptx::load_4(scales_ + scales + (kEightRows * half + panel) * kScaleBlockCols, is_wanted);
       }
   }
 
