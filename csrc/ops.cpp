@@ -41,6 +41,16 @@ void tileon::define_ops(DefinedOps& m) {
       "_epilogue_backward(Tensor grad, Tensor? saved, *, str activation, float slope, ScalarType out_dtype, "
       "ScalarType? bias_dtype=None) -> (Tensor, Tensor)");
 
+  // grad @ b^T and a^T @ grad, laid out as a and b are, all 2-D: both products of a backward pass
+  m.def("_matmul_backward(Tensor grad, Tensor a, Tensor b, *, bool allow_tf32=False) -> (Tensor, Tensor)");
+
+  // for layers in training: activation(x @ weight^T + bias), and the gradients of x and weight by that of the sums; x is
+  // (..., k), weight (n, k), grad (..., n), x and grad contiguous
+  m.def(
+      "_linear(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
+      "bool allow_tf32=False) -> Tensor");
+  m.def("_linear_backward(Tensor grad, Tensor x, Tensor weight, *, bool allow_tf32=False) -> (Tensor, Tensor)");
+
   // for gradients where `a` has no scale: (grad * global_scale) @ (b * scale_b), (m, n) of grad and (n, k) of b
   // (_rules/autograd/decoding.py)
   m.def("_block_scaled_backward(Tensor grad, Tensor b, Tensor scale_b, Tensor? global_scale=None) -> Tensor");

@@ -16,6 +16,7 @@
 #include "cpu/tiles/block.h"
 #include "cpu/tiles/multiply.h"
 #include "cpu/tiles/versions.h"
+#include "entry/layers.h"
 #include "entry/products.h"
 #include "tuning/batch_invariance.h"
 #include "tuning/kernel_log.h"
@@ -160,5 +161,6 @@ struct Cpu : CpuDevice {
 
 TILEON_KERNELS(CPU, m) {
   tileon::ProductEntries<tileon::Cpu>::add_to(m);
+  tileon::LayerEntries<tileon::Cpu>::add_to(m);
   m.impl("_is_product_of_aten", TORCH_BOX(&tileon::is_product_of_aten));
 }

@@ -3,6 +3,7 @@
 #ifndef TILEON_WITH_CUDA
 
 #include "entry/epilogue_backward.h"
+#include "entry/layers.h"
 #include "entry/products.h"
 #include "entry/quantize.h"
 
@@ -27,6 +28,7 @@ struct NoCuda {
 
 TILEON_KERNELS(CUDA, m) {
   tileon::ProductEntries<tileon::NoCuda>::add_to(m);
+  tileon::LayerEntries<tileon::NoCuda>::add_to(m);
   tileon::QuantizeEntry<tileon::NoCuda>::add_to(m);
   tileon::EpilogueBackwardEntry<tileon::NoCuda>::add_to(m);
 }

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tileon_ops._rules.activations import ACTIVATIONS, activate, listing_activations
 from tileon_ops._rules.fake.checks import check_activation
-from tileon_ops.ops.dense import matmul
+from tileon_ops.ops.dense import linear, matmul
 
 
 @listing_activations
@@ -73,7 +73,7 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         if self.activation == "none" or not _gives_terms(input, self.weight):
-            return matmul(input, self.weight.t(), self.bias, activation=self.activation, slope=self.slope)
+            return linear(input, self.weight, self.bias, self.activation, self.slope)
         return activate(_added_up(matmul(input, self.weight.t(), self.bias)), self.activation, self.slope)
 
     def extra_repr(self) -> str:

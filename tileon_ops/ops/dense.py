@@ -34,8 +34,27 @@ def _call(a: Tensor, b: Tensor, bias: Tensor | None, options: dict[str, Any]) ->
     return _op(a, b, bias, **options)
 
 
+def _record_linear(x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor | None:
+    return None
+
+
 if torch_private.shortcut.is_whole:
+    from tileon_ops._rules.autograd.layer import record as _record_linear
     from tileon_ops._rules.autograd.shortcut import call as _call
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, slope: float) -> Tensor:
+    """`matmul(x, weight.t(), bias)` for a layer, whose weight is (n, k)."""
+    options: dict[str, Any] = {}
+    if activation != "none":
+        options = {"activation": activation, "slope": slope}
+    try:
+        if x.dtype is torch.float32 and not x.is_cpu and _torch_allows_tf32():
+            options["allow_tf32"] = True
+        recorded = _record_linear(x, weight, bias, options)
+    except AttributeError:  # one of them is no tensor, which matmul says
+        recorded = None
+    return matmul(x, weight.t(), bias, activation=activation, slope=slope) if recorded is None else recorded
 
 
 @listing_activations

@@ -16,6 +16,7 @@
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/sm80.h"
 #include "cuda/sm90/sm90.h"
+#include "entry/layers.h"
 #include "entry/products.h"
 #include "tuning/kernel_log.h"
 #include "tuning/problem_key.h"
@@ -279,6 +280,7 @@ std::string block_scaled_configs() { return backends_of(true).text(); }
 
 TILEON_KERNELS(CUDA, m) {
   tileon::ProductEntries<tileon::Cuda>::add_to(m);
+  tileon::LayerEntries<tileon::Cuda>::add_to(m);
   m.impl("_matmul_candidates", TORCH_BOX(&tileon::of_matmul<&tileon::candidates>));
   m.impl("_block_scaled_matmul_candidates", TORCH_BOX(&tileon::of_block_scaled<&tileon::candidates>));
 }

@@ -25,12 +25,20 @@ from tileon_ops._rules import torch_private
 from tileon_ops._rules.autograd.below import call_below
 from tileon_ops._rules.autograd.gradients import Call, Layout, needs_z, refuse_of_fp8
 from tileon_ops._rules.required import check_tensors
-from tileon_ops._rules.torch_private import BelowAutograd, any_requires_grad, peek_interpreter_stack
+from tileon_ops._rules.torch_private import (
+    BelowAutograd,
+    any_requires_grad,
+    count_dispatch_modes,
+    count_function_modes,
+    peek_interpreter_stack,
+)
 
 _library = torch.library.Library("tileon", "IMPL")
 
 _matmul = torch.ops.tileon.matmul.default
 _matmul_with_preactivation = torch.ops.tileon._matmul_with_preactivation.default
+
+_matmul_backward = torch.ops.tileon._matmul_backward.default
 
 _redispatch = torch_private.redispatch_boxed(_matmul)
 _redispatch_with_preactivation = torch_private.redispatch_boxed(_matmul_with_preactivation)
@@ -51,6 +59,22 @@ def _forward(
         with BelowAutograd():
             return result, _matmul(a, b, bias, **{**options, "activation": "none"})
     return result
+
+
+_are_plain = frozenset((Tensor, torch.nn.Parameter)).issuperset
+
+
+def is_one_call(*tensors: Tensor) -> bool:
+    """Whether a backward pass of these, which nobody differentiates, may be one call: where nobody looks on who shall
+    see each of its products."""
+    return (
+        _are_plain(map(type, tensors))
+        and forward_ad._current_level < 0
+        and not is_grad_enabled()
+        and peek_interpreter_stack() is None
+        and not count_function_modes()
+        and not count_dispatch_modes()
+    )
 
 
 def has_tangents() -> bool:
@@ -112,6 +136,11 @@ class _Matmul(torch_private.SingleLevelFunction):  # type: ignore[misc]
     def backward(ctx: Any, grad: Tensor | None, grad_of_z: Tensor | None = None) -> tuple[Tensor | None, ...]:
         a, b, kept = ctx.saved_tensors
         call = Call(*ctx.call)
+        wants_both = call.a is None  # else layouts are kept
+        if wants_both and grad is not None and grad_of_z is None and a.dim() == b.dim() == 2 and is_one_call(grad, a, b):
+            with BelowAutograd():
+                grad_z, grad_bias = call.through_epilogue(grad, kept, ctx.needs_input_grad[2], False)
+                return *_matmul_backward(grad_z, a, b, **call.precision), grad_bias, None, None, None, None
         if grad_of_z is not None:  # the backward pass was recorded, and depends on z
             grad = grad_of_z if grad is None else call.through_activation(grad, kept) + grad_of_z
             call, kept = call.without_activation(), None

@@ -39,11 +39,11 @@ def _is_plain(a: Tensor, b: Tensor, bias: Tensor | None) -> bool:
         type(a) in _PLAIN_TENSORS
         and type(b) in _PLAIN_TENSORS
         and type(bias) in _PLAIN_TENSORS
-        and _nothing_intervenes()
+        and nothing_intervenes()
     )
 
 
-def _nothing_intervenes() -> bool:
+def nothing_intervenes() -> bool:
     return (
         forward_ad._current_level < 0
         and peek_interpreter_stack() is None
@@ -71,7 +71,7 @@ def is_below(*tensors: Tensor | None) -> bool:
     return (
         not is_compiling()
         and _ALL_PLAIN(map(type, tensors))
-        and _nothing_intervenes()
+        and nothing_intervenes()
         and not (is_grad_enabled() and any_requires_grad(*tensors))
     )
 

@@ -1,0 +1,107 @@
+"""Linear layers in training: activation(x @ weight^T + bias) with one node in the graph, from x (..., k) and weight (n, k).
+
+As an op's call of the views x and weight make it, nodes of the views would stand around the op's, and a turn through the
+dispatcher would go before each: most of the time of a small layer. Here every 100 ns count. What this does not take
+goes by `tileon_ops.matmul`; so does a backward pass that is itself recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, is_grad_enabled
+from torch.compiler import is_compiling
+
+from tileon_ops._rules import torch_private
+from tileon_ops._rules.autograd.gradients import Call, needs_z
+from tileon_ops._rules.autograd.kernel import has_tangents, is_one_call
+from tileon_ops._rules.autograd.shortcut import nothing_intervenes
+from tileon_ops._rules.errors import raise_typed
+from tileon_ops._rules.torch_private import BelowAutograd, count_dispatch_modes, without_overhead
+
+_linear = without_overhead(torch.ops.tileon._linear.default)
+_linear_backward = without_overhead(torch.ops.tileon._linear_backward.default)
+
+_PLAIN_TENSORS = (Tensor, torch.nn.Parameter)
+_DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+_MOST_DIMS = 5  # kMaxDims of csrc/core/memory_text.h
+_OF_TORCH = (torch.float32, torch.float64)  # on the CPU of_torch.py has them
+
+
+class _Linear(torch_private.SingleLevelFunction):  # type: ignore[misc]
+    """As kernel.py's node, of a layer. The output is what the activation's derivative needs, or nothing is."""
+
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> tuple[Any, ...]:
+        """As of torch.autograd.Function, without which torch's compiled autograd fails."""
+        return (ctx._autograd_function_id,)
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
+        with BelowAutograd():
+            y: Tensor = _linear(x, weight, bias, **options)
+        ctx.options = options
+        ctx.bias_dtype = None if bias is None else bias.dtype
+        ctx.save_for_backward(x, weight, y if "activation" in options else None)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, kept = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[:3]
+        call = Call(ctx.options, False, x.dtype, ctx.bias_dtype if wanted[2] else None)
+        if wanted[0] and wanted[1] and is_one_call(grad, x, weight):
+            with BelowAutograd():
+                if kept is not None or wanted[2] or not grad.is_contiguous():
+                    grad, grad_bias = call.through_epilogue(_rows(grad).contiguous(), _rows(kept), wanted[2], False)
+                else:
+                    grad_bias = None
+                return *_linear_backward(grad, x, weight, **call.precision), grad_bias, None
+        is_differentiated = is_grad_enabled() or has_tangents()
+        of_rows = (_rows(grad.contiguous()), _rows(x), weight.t(), _rows(kept))
+        grad_a, grad_b, grad_bias = call.gradients(*of_rows, wanted, is_differentiated)
+        grad_x = None if grad_a is None else grad_a.view(x.shape)
+        return grad_x, None if grad_b is None else grad_b.t(), grad_bias, None
+
+
+_apply: Callable[..., Tensor] = _Linear.apply
+
+
+def _rows(x: Any) -> Any:
+    """Of a contiguous tensor. Not by `flatten`, for which torch's older batches of gradients have no rule."""
+    return x if x is None or x.dim() == 2 else x.view(prod(x.shape[:-1]), x.shape[-1])
+
+
+def _takes(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether a node of a layer's own may stand for the call: of plain tensors, where nothing comes before autograd and
+    nobody looks on."""
+    dtype = x.dtype
+    return (
+        is_grad_enabled()
+        and (weight.requires_grad or x.requires_grad or (bias is not None and bias.requires_grad))
+        and type(x) in _PLAIN_TENSORS
+        and type(weight) in _PLAIN_TENSORS
+        and (bias is None or type(bias) in _PLAIN_TENSORS)
+        and weight.dtype is dtype
+        and dtype in _DTYPES
+        and not (x.is_cpu and dtype in _OF_TORCH)
+        and 2 <= x.dim() <= _MOST_DIMS
+        and x.is_contiguous()
+        and x.shape[-1] == weight.shape[1]
+        and nothing_intervenes()
+        and not count_dispatch_modes()
+    )
+
+
+def record(x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor | None:
+    """The output with its node in the graph, or None where the op has to record it itself."""
+    if is_compiling() or not _takes(x, weight, bias) or ("activation" in options and needs_z(options)):
+        return None
+    try:
+        return _apply(x, weight, bias, options)
+    except RuntimeError as error:
+        raise_typed(error)
+        raise
