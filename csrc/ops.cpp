@@ -44,8 +44,8 @@ void tileon::define_ops(DefinedOps& m) {
   // grad @ b^T and a^T @ grad, laid out as a and b are, all 2-D: both products of a backward pass
   m.def("_matmul_backward(Tensor grad, Tensor a, Tensor b, *, bool allow_tf32=False) -> (Tensor, Tensor)");
 
-  // for layers in training: activation(x @ weight^T + bias), and the gradients of x and weight by that of the sums; x is
-  // (..., k), weight (n, k), grad (..., n), x and grad contiguous
+  // for layers in training: activation(x @ weight^T + bias), and the gradients of x and weight by that of the sums; x
+  // is (..., k), weight (n, k), grad (..., n), x and grad contiguous
   m.def(
       "_linear(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
       "bool allow_tf32=False) -> Tensor");

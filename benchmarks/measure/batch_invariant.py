@@ -58,7 +58,7 @@ def main() -> int:
         for dtype in arguments.dtypes:
             for shape in shapes:
                 product = product_of(dtype, shape)
-                calls = {"free": product, "invariant": partial(_invariant, product)}
+                calls: dict[str, Callable[[], object]] = {"free": product, "invariant": partial(_invariant, product)}
                 kernels = []
                 for call in calls.values():
                     call()

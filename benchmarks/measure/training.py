@@ -4,8 +4,8 @@
     python -m benchmarks.measure.training --cases layer --ways eager,graph
 
 `layer`: a linear layer with bias and relu in bfloat16. forward: the call alone, of parameters that require gradients;
-step: forward and backward, gradients of parameters and input made anew. `llama`: forward with the loss, backward, and a
-step of AdamW (fused), of a model of 125M parameters in bfloat16 whose linear layers `convert(model, None)` has replaced.
+step: forward and backward, gradients of parameters and input made anew. `llama`: forward with the loss, backward, and
+a step of AdamW (fused), of 125M parameters in bfloat16, whose linear layers `convert(model, None)` has replaced.
 
 Ways: eager; compile, torch.compile; graph, a CUDA graph of the eager call, of layers alone. The figure is wall-clock
 time: calls in a row, as many as take some milliseconds, then the GPU is waited for; providers in turns, the median. So
@@ -35,12 +35,18 @@ LAYERS = ((64, 64, 64), (256, 1024, 1024))  # rows, in, out
 BATCHES = ((8, 1024), (1, 128))  # rows of tokens
 _LLAMA = {
     "llama_125m": {
-        **{"vocab_size": 32000, "hidden_size": 768, "intermediate_size": 2048},
-        **{"num_hidden_layers": 12, "num_attention_heads": 12},
+        "vocab_size": 32000,
+        "hidden_size": 768,
+        "intermediate_size": 2048,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
     },
     "small_llama": {
-        **{"vocab_size": 256, "hidden_size": 64, "intermediate_size": 192},
-        **{"num_hidden_layers": 2, "num_attention_heads": 4},
+        "vocab_size": 256,
+        "hidden_size": 64,
+        "intermediate_size": 192,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
     },
 }
 _BATCH_SECONDS = 0.01  # of calls in a row

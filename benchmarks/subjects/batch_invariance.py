@@ -26,7 +26,8 @@ def _ratios(rows: list[dict[str, str]]) -> dict[str, dict[int, list[float]]]:
 def targets(source: Path) -> list[Target]:
     found = []
     for dtype, by_rows in _ratios(read_csv(source)[1]).items():
-        mean, worst = geometric_mean(sum(by_rows.values(), [])), max(map(max, by_rows.values()))
+        ratios = [ratio for of_rows in by_rows.values() for ratio in of_rows]
+        mean, worst = geometric_mean(ratios), max(ratios)
         figure = f"{mean:.3f}, worst {worst:.3f}"
         found.append(Target(f"batch invariant over free, {dtype}", f"mean <= {_MOST:.2f}", figure, mean <= _MOST))
     return found

@@ -137,7 +137,8 @@ class _Matmul(torch_private.SingleLevelFunction):  # type: ignore[misc]
         a, b, kept = ctx.saved_tensors
         call = Call(*ctx.call)
         wants_both = call.a is None  # else layouts are kept
-        if wants_both and grad is not None and grad_of_z is None and a.dim() == b.dim() == 2 and is_one_call(grad, a, b):
+        is_plain = wants_both and grad_of_z is None and a.dim() == b.dim() == 2
+        if is_plain and grad is not None and is_one_call(grad, a, b):
             with BelowAutograd():
                 grad_z, grad_bias = call.through_epilogue(grad, kept, ctx.needs_input_grad[2], False)
                 return *_matmul_backward(grad_z, a, b, **call.precision), grad_bias, None, None, None, None

@@ -1,8 +1,8 @@
-"""Linear layers in training: activation(x @ weight^T + bias) with one node in the graph, from x (..., k) and weight (n, k).
+"""Linear layers in training: activation(x @ weight^T + bias) with one node in the graph; x is (..., k), weight (n, k).
 
-As an op's call of the views x and weight make it, nodes of the views would stand around the op's, and a turn through the
-dispatcher would go before each: most of the time of a small layer. Here every 100 ns count. What this does not take
-goes by `tileon_ops.matmul`; so does a backward pass that is itself recorded.
+Around the op's own node those of views of x, weight and output would stand, and its backward pass would call the op
+twice: most of the time of a small layer. Here every 100 ns count. What this does not take goes by `tileon_ops.matmul`,
+and a backward pass that is itself recorded by its ops.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ class _Linear(torch_private.SingleLevelFunction):  # type: ignore[misc]
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, kept = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:3]
-        call = Call(ctx.options, False, x.dtype, ctx.bias_dtype if wanted[2] else None)
-        if wanted[0] and wanted[1] and is_one_call(grad, x, weight):
+        is_plain = wanted[0] and wanted[1] and is_one_call(grad, x, weight)
+        if is_plain and not ctx.options and not wanted[2]:
             with BelowAutograd():
-                if kept is not None or wanted[2] or not grad.is_contiguous():
-                    grad, grad_bias = call.through_epilogue(_rows(grad).contiguous(), _rows(kept), wanted[2], False)
-                else:
-                    grad_bias = None
-                return *_linear_backward(grad, x, weight, **call.precision), grad_bias, None
+                return *_linear_backward(grad.contiguous(), x, weight), None, None
+        call = Call(ctx.options, False, x.dtype, ctx.bias_dtype if wanted[2] else None)
+        if is_plain:
+            with BelowAutograd():
+                grad_z, grad_bias = call.through_epilogue(_rows(grad.contiguous()), _rows(kept), wanted[2], False)
+                return *_linear_backward(grad_z, x, weight, **call.precision), grad_bias, None
         is_differentiated = is_grad_enabled() or has_tangents()
         of_rows = (_rows(grad.contiguous()), _rows(x), weight.t(), _rows(kept))
         grad_a, grad_b, grad_bias = call.gradients(*of_rows, wanted, is_differentiated)

@@ -300,7 +300,9 @@ inline Choice choose_bf16x6(const Problem& problem, const Gpu& gpu) {
 }
 
 inline double tf32_ns(const KernelConfig& config, const Problem& problem, const Work& work, const Gpu& gpu) {
-  return largest_bound_ns(config, problem, work, gpu.sm_count) + tf32_store_ns(config, problem, gpu.sm_count);
+  KernelConfig here = config;
+  if (!is_like_h100(gpu)) here.cost.memory_bytes *= kTf32MemoryOfH200;
+  return largest_bound_ns(here, problem, work, gpu.sm_count) + tf32_store_ns(config, problem, gpu.sm_count);
 }
 
 // As weigh_dense; the portable kernels may be faster for any product.

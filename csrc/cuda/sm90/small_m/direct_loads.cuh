@@ -46,8 +46,8 @@ struct DirectWeightTypes {
   // Whether float16 has to hold elements under scales of e8m0, which span more than it does.
   static constexpr bool has_windows = std::is_same_v<Element, __half> && kScale == ScaleType::kE8M0;
   // Whether scales are not loaded either where the chunk is not wanted. Of float16 by nvfp4 ptxas moves loads that are
-  // always done to where the scales are needed, and waits for memory there: 2 to 4 % of the time. The others lose 1 % by
-  // the condition.
+  // always done to where the scales are needed, and waits for memory there: 2 to 4 % of the time. The others lose 1 %
+  // by the condition.
   static constexpr bool loads_wanted_scales = std::is_same_v<Element, __half> && kScale == ScaleType::kE4M3;
   // Whether two multiplications by a scale may be needed.
   static constexpr bool has_large_scales = has_block_scales && (std::is_same_v<Element, __nv_bfloat16> || has_windows);
