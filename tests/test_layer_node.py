@@ -131,10 +131,15 @@ class TestTheSameResults:
         leaves = [leaf for leaf in (x, model.weight, model.bias) if leaf.requires_grad]
         y, wanted = model(x), by_op(model, x)
         assert is_layers(y)
-        for one, other in zip(
-            torch.autograd.grad(y.float().sum(), leaves), torch.autograd.grad(wanted.float().sum(), leaves), strict=True
-        ):
-            assert torch.equal(one, other)
+        kept = [None if one is None else one.data_ptr() for one in y.grad_fn.saved_tensors]
+        assert (x.data_ptr() in kept) == (frozen != "weight"), "x is for the weight's gradient"
+        assert (model.weight.data_ptr() in kept) == (frozen != "x")
+        for is_recorded in (False, True):
+            options = {"retain_graph": True, "create_graph": is_recorded}
+            found = torch.autograd.grad(y.float().sum(), leaves, **options)
+            for one, other in zip(found, torch.autograd.grad(wanted.float().sum(), leaves, **options), strict=True):
+                assert torch.equal(one, other)
+                assert one.stride() == other.stride()
         assert ("_linear_backward" in calls) == (frozen == "bias")
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, is_grad_enabled
 from torch.compiler import is_compiling
 
 from tileon_ops._rules import torch_private
-from tileon_ops._rules.autograd.gradients import Call, needs_z
+from tileon_ops._rules.autograd.gradients import Call, Layout, needs_z
 from tileon_ops._rules.autograd.kernel import has_tangents, is_one_call
 from tileon_ops._rules.autograd.shortcut import nothing_intervenes
 from tileon_ops._rules.errors import raise_typed
@@ -32,7 +32,8 @@ _OF_TORCH = (torch.float32, torch.float64)  # on the CPU of_torch.py has them
 
 
 class _Linear(torch_private.SingleLevelFunction):  # type: ignore[misc]
-    """As kernel.py's node, of a layer. The output is what the activation's derivative needs, or nothing is."""
+    """As kernel.py's node, of a layer. It keeps x where the weight wants a gradient, the weight where x does, and of an
+    activation the output."""
 
     @staticmethod
     def _compiled_autograd_key(ctx: Any) -> tuple[Any, ...]:
@@ -43,28 +44,39 @@ class _Linear(torch_private.SingleLevelFunction):  # type: ignore[misc]
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
         with BelowAutograd():
             y: Tensor = _linear(x, weight, bias, **options)
+        kept = y if "activation" in options else None
+        wants_x, wants_weight = ctx.needs_input_grad[:2]
+        if wants_x and wants_weight:
+            ctx.layouts = ()
+            ctx.save_for_backward(x, weight, kept)
+        else:
+            ctx.layouts = (Layout(_rows(x)), Layout(weight.t()))
+            ctx.save_for_backward(x if wants_weight else None, weight if wants_x else None, kept)
         ctx.options = options
         ctx.bias_dtype = None if bias is None else bias.dtype
-        ctx.save_for_backward(x, weight, y if "activation" in options else None)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, kept = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:3]
-        is_plain = wanted[0] and wanted[1] and is_one_call(grad, x, weight)
-        if is_plain and not ctx.options and not wanted[2]:
+        wants_x, wants_weight, wants_bias = wanted
+        is_plain = wants_x and is_one_call(grad, *((x, weight) if wants_weight else (weight,)))
+        if is_plain and wants_weight and not wants_bias and not ctx.options:
             with BelowAutograd():
                 return *_linear_backward(grad.contiguous(), x, weight), None, None
-        call = Call(ctx.options, False, x.dtype, ctx.bias_dtype if wanted[2] else None)
+        call = Call(ctx.options, False, grad.dtype, ctx.bias_dtype if wants_bias else None, *ctx.layouts)
         if is_plain:
             with BelowAutograd():
-                grad_z, grad_bias = call.through_epilogue(_rows(grad.contiguous()), _rows(kept), wanted[2], False)
-                return *_linear_backward(grad_z, x, weight, **call.precision), grad_bias, None
+                grad_z, grad_bias = call.through_epilogue(_rows(grad.contiguous()), _rows(kept), wants_bias, False)
+                if wants_weight:
+                    return *_linear_backward(grad_z, x, weight, **call.precision), grad_bias, None
+                grad_x = _linear(grad_z, weight.t(), **call.precision)
+                return grad_x.view(*grad.shape[:-1], grad_x.shape[-1]), None, grad_bias, None
         is_differentiated = is_grad_enabled() or has_tangents()
-        of_rows = (_rows(grad.contiguous()), _rows(x), weight.t(), _rows(kept))
+        of_rows = (_rows(grad.contiguous()), _rows(x), None if weight is None else weight.t(), _rows(kept))
         grad_a, grad_b, grad_bias = call.gradients(*of_rows, wanted, is_differentiated)
-        grad_x = None if grad_a is None else grad_a.view(x.shape)
+        grad_x = None if grad_a is None else grad_a.view(*grad.shape[:-1], grad_a.shape[-1])
         return grad_x, None if grad_b is None else grad_b.t(), grad_bias, None
 
 
@@ -81,14 +93,14 @@ def _takes(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     nobody looks on."""
     dtype = x.dtype
     return (
-        is_grad_enabled()
-        and (weight.requires_grad or x.requires_grad or (bias is not None and bias.requires_grad))
+        not (x.is_cpu and dtype in _OF_TORCH)
+        and is_grad_enabled()
+        and (weight.requires_grad or x.requires_grad)
         and type(x) in _PLAIN_TENSORS
         and type(weight) in _PLAIN_TENSORS
         and (bias is None or type(bias) in _PLAIN_TENSORS)
         and weight.dtype is dtype
         and dtype in _DTYPES
-        and not (x.is_cpu and dtype in _OF_TORCH)
         and 2 <= x.dim() <= _MOST_DIMS
         and x.is_contiguous()
         and x.shape[-1] == weight.shape[1]
