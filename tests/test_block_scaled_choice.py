@@ -56,7 +56,8 @@ def test_the_choice_loses_little_in_random_products() -> None:
 def test_large_products_take_prepared_operands_and_few_rows_are_decoded() -> None:
     chosen = model().chosen_block_scaled
     assert chosen("mxfp4", 4096, 4096, 4096).startswith("sm90_block_scaled_int8")
-    assert chosen("mxfp8", 4096, 4096, 4096).startswith("sm90_block_scaled_bfloat16")
+    assert chosen("mxfp8", 8192, 8192, 8192).startswith("sm90_block_scaled_bfloat16")
+    assert chosen("mxfp8", 4096, 4096, 4096) == "sm90_weight_mxfp8_256x128x64", "194 us, prepared ones 197"
     for format in FORMATS:
         assert chosen(format, 16, 8192, 8192) == "sm90_block_scaled_few_rows_16x128x256"
     assert chosen("mxfp8", 1088, 25, 8352).startswith("sm90_block_scaled_few_rows"), "few rows of b"

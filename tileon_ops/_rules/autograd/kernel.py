@@ -68,7 +68,8 @@ def is_one_call(*tensors: Tensor) -> bool:
     """Whether a backward pass of these, which nobody differentiates, may be one call: where nobody looks on who shall
     see each of its products."""
     return (
-        _are_plain(map(type, tensors))
+        torch_private.shortcut.is_whole
+        and _are_plain(map(type, tensors))
         and forward_ad._current_level < 0
         and not is_grad_enabled()
         and peek_interpreter_stack() is None

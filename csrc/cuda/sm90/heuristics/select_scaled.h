@@ -213,7 +213,7 @@ inline Cheapest cheapest_of_blocks(const Problem& problem, Operands prepared, co
     if (config.operands == decoded) return shared_tiles_ns(config, problem, gpu.sm_count) + a_ns;
     if (config.operands == folded)
       return kFoldedWeightFactor * (shared_tiles_ns(config, problem, gpu.sm_count) + fold_with_factors_ns(problem));
-    if (prepared == Operands::kBFloat16) return prepared_ns(problem, costs->ns[config.like], gpu);
+    if (prepared == Operands::kBFloat16) return prepared_beside_decoded_ns(problem, costs->ns[config.like], gpu);
     return narrow_ns(problem, prepared, largest_bound_ns(config, inner, work, gpu.sm_count), gpu) +
            store_ns(config, inner, gpu.sm_count);
   };
