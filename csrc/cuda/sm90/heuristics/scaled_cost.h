@@ -83,10 +83,12 @@ inline double prepared_ns(const Problem& problem, double dense_ns, const Gpu& gp
 
 // Beside kernels that decode a weight of mxfp8 while the tensor core multiplies, large products of prepared operands
 // take longer than the costs say: 4,096 rows by six weights 1.06 to 1.10 times as long (batch_invariant.csv). Smaller
-// ones do not.
+// ones do not, and by 8,192 rows those kernels take longer themselves.
 constexpr double kLargeProducts = 4e10, kMoreOfLargePrepared = 1.08;
+constexpr int64_t kMostRowsOfDecoded = 4096;
 inline double prepared_beside_decoded_ns(const Problem& problem, double dense_ns, const Gpu& gpu) {
-  const bool is_slower = problem.b.dtype == DType::kFloat8E4M3 && problem.products() > kLargeProducts;
+  const bool is_slower =
+      problem.b.dtype == DType::kFloat8E4M3 && problem.m <= kMostRowsOfDecoded && problem.products() > kLargeProducts;
   return (is_slower ? kMoreOfLargePrepared : 1.0) * prepared_ns(problem, dense_ns, gpu);
 }
 
