@@ -101,6 +101,19 @@ class TestTheSameResults:
         for one, other in zip(gradients(y, model, rows), gradients(by_op(model, rows), model, rows), strict=True):
             assert torch.equal(one, other)
 
+    def test_without_elements(self, device: torch.device) -> None:
+        """Of any strides: torch calls them contiguous."""
+        model, _ = made(device, torch.bfloat16, (5, K), "relu", True)
+        x = torch.randn(0, 2 * K, device=device, dtype=torch.bfloat16)[:, ::2].requires_grad_()
+        y = model(x)
+        assert is_layers(y)
+        assert y.shape == (0, N)
+        assert [one.shape for one in gradients(y, model, x)] == [(0, K), (N, K), (N,)]
+        flat = tileon_ops.Linear(0, N, device=device, dtype=torch.bfloat16)
+        nothing = torch.zeros(3, 4, 0, device=device, dtype=torch.bfloat16, requires_grad=True)
+        assert torch.equal(flat(nothing), flat.bias.expand(3, 4, N))
+        assert [one.shape for one in gradients(flat(nothing), flat, nothing)] == [(3, 4, 0), (N, 0), (N,)]
+
     def test_gradients_that_are_not_contiguous(self, device: torch.device) -> None:
         for activation, shape in itertools.product(("none", "relu"), ((5, K), (3, 4, K))):
             model, x = made(device, torch.bfloat16, shape, activation, True)

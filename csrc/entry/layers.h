@@ -55,9 +55,11 @@ inline void check_dims(const char* op, const char* name, const Tensor& tensor, i
     fail(op, ": `", name, "` must be ", least, "-D", least == most ? "" : " or more", ", got ", dims, "-D");
 }
 
+// Without elements it may have any strides, as torch has it.
 inline void check_contiguous(const char* op, const char* name, const Tensor& tensor) {
   check_dims(op, name, tensor, 2, kMaxDims);
   const TensorView view(tensor);
+  if (std::count(view.sizes, view.sizes + view.dims, 0) > 0) return;
   int64_t stride = 1;
   for (int64_t i = view.dims - 1; i >= 0; --i) {
     if (view.sizes[i] != 1 && view.strides[i] != stride) fail(op, ": `", name, "` must be contiguous");
