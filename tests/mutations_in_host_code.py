@@ -76,6 +76,20 @@ IN_HOST_CODE = (
         host("recent_choices"),
     ),
     Mutation(
+        "sums-that-are-split-alike-or-not",
+        "csrc/cuda/sm90/heuristics/alike.h",
+        "one.splits == other.splits &&",
+        "true &&",
+        host("alike"),
+    ),
+    Mutation(
+        "sums-that-warps-share",
+        "csrc/cuda/sm80/heuristics/choice.h",
+        "tile.warps_m > 1) return 0;",
+        "tile.warps_m > 99) return 0;",
+        host("alike"),
+    ),
+    Mutation(
         "dearest-instead-of-cheapest",
         "csrc/cuda/common/kernel_choice.h",
         "expected < best_ns",

@@ -110,6 +110,9 @@ void test_portable_kernels_keep_their_order() {
       for (const int64_t m : kRows) {
         const int config = sm80::choose_dense_alike(layer(m, weight, dtype), a100, fixed);
         expect(config >= 0 && sm80::order_of_sums(sm80::kDenseConfigs[config]) == order, "the same order");
+        const sm80::TileConfig& tile = sm80::kDenseConfigs[config].tile;
+        expect(tile.family != sm80::Family::kDirect || tile.warps_m == 1, "no warps share k",
+               sm80::kDenseConfigs[config].name);
       }
     }
 }
