@@ -55,16 +55,9 @@ inline void check_dims(const char* op, const char* name, const Tensor& tensor, i
     fail(op, ": `", name, "` must be ", least, "-D", least == most ? "" : " or more", ", got ", dims, "-D");
 }
 
-// Without elements it may have any strides, as torch has it.
 inline void check_contiguous(const char* op, const char* name, const Tensor& tensor) {
   check_dims(op, name, tensor, 2, kMaxDims);
-  const TensorView view(tensor);
-  if (std::count(view.sizes, view.sizes + view.dims, 0) > 0) return;
-  int64_t stride = 1;
-  for (int64_t i = view.dims - 1; i >= 0; --i) {
-    if (view.sizes[i] != 1 && view.strides[i] != stride) fail(op, ": `", name, "` must be contiguous");
-    stride *= std::max<int64_t>(view.sizes[i], 1);
-  }
+  if (!tensor.is_contiguous()) fail(op, ": `", name, "` must be contiguous");
 }
 
 template <typename Device>
@@ -126,9 +119,7 @@ struct LayerEntries {
     const auto call = matmul_arguments(a, b, bias, activation, slope, std::nullopt, allow_tf32, false);
     Problem problem = check_matmul(call);
     Device::require(call.op);
-    const TensorView of_x(x);
-    Shape shape{of_x.dims, {}};
-    std::copy_n(of_x.sizes, of_x.dims, shape.sizes);
+    Shape shape = shape_of(x);
     shape.sizes[shape.dims - 1] = problem.n;
     OwnedTensor out = allocate_owned(call.op, x, shape, scalar_type(problem.out_dtype));
     problem.out = output_of_new(out, problem);
@@ -145,10 +136,8 @@ struct LayerEntries {
     check_contiguous(kOp, "x", x);
     check_dims(kOp, "weight", weight, 2, 2);
     Gradients of(rows_of(grad), rows_of(x), transposed(weight), allow_tf32);
-    const TensorView of_x(x);
-    Shape shape{of_x.dims, {}};
-    std::copy_n(of_x.sizes, of_x.dims, shape.sizes);
-    return {FreshResult(viewed_as(of.of_a.get(), shape, of_x.strides)), FreshResult(transposed(of.of_b.get()))};
+    return {FreshResult(viewed_as(of.of_a.get(), shape_of(x), TensorView(x).strides)),
+            FreshResult(transposed(of.of_b.get()))};
   }
 
   static void add_to(RegisteredKernels::Library& m) {

@@ -45,15 +45,17 @@ if torch_private.shortcut.is_whole:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str, slope: float) -> Tensor:
     """`matmul(x, weight.t(), bias)` for a layer, whose weight is (n, k)."""
-    options: dict[str, Any] = {}
-    if activation != "none":
-        options = {"activation": activation, "slope": slope}
-    try:
-        if x.dtype is torch.float32 and not x.is_cpu and _torch_allows_tf32():
-            options["allow_tf32"] = True
-        recorded = _record_linear(x, weight, bias, options)
-    except AttributeError:  # one of them is no tensor, which matmul says
-        recorded = None
+    recorded = None
+    if torch.is_grad_enabled():
+        options: dict[str, Any] = {}
+        if activation != "none":
+            options = {"activation": activation, "slope": slope}
+        try:
+            if x.dtype is torch.float32 and not x.is_cpu and _torch_allows_tf32():
+                options["allow_tf32"] = True
+            recorded = _record_linear(x, weight, bias, options)
+        except AttributeError:  # one of them is no tensor, which matmul says
+            pass
     return matmul(x, weight.t(), bias, activation=activation, slope=slope) if recorded is None else recorded
 
 

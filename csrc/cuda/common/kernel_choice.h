@@ -134,6 +134,16 @@ struct Choice {
 // with scales: more than kernels for few rows take.
 constexpr int64_t kRowsOfOrder = 256, kRowsOfOrderWithScales = 512;
 
+// The problem by which the order of sums is chosen where results are batch invariant: neither its rows nor its matrices
+// count. k is not sliced: how, the tiles say.
+inline Problem with_fixed_rows(const Problem& problem) {
+  Problem fixed = problem;
+  fixed.may_slice_k = false;
+  fixed.m = problem.is_scaled() ? kRowsOfOrderWithScales : kRowsOfOrder;
+  fixed.batch = 1;
+  return fixed;
+}
+
 // The index of the config that is expected to be fastest; -1 where none may run. `ns(config)` is asked only of configs
 // for which `runs(config)` holds.
 template <typename Config, int kCount, typename Runs, typename Ns>

@@ -26,16 +26,6 @@ inline bool is_for(const Backend& backend, const Gpu& gpu) {
          (backend.max_capability != 90 || may_choose_hopper());
 }
 
-// The problem by which the order of sums is chosen where results are batch invariant: neither its rows nor its matrices
-// count. k is not sliced: how, the tiles say.
-inline Problem with_fixed_rows(const Problem& problem) {
-  Problem fixed = problem;
-  fixed.may_slice_k = false;
-  fixed.m = problem.is_scaled() ? kRowsOfOrderWithScales : kRowsOfOrder;
-  fixed.batch = 1;
-  return fixed;
-}
-
 // Whether the order of a config's sums depends on the number of rows: so many tiles leave so many CTAs to share k.
 inline bool depends_on_rows(const Backend& backend, int number) {
   return std::strcmp(backend.config_fields(number).family, "small_m") == 0;

@@ -94,7 +94,6 @@ def _takes(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     dtype = x.dtype
     return (
         not (x.is_cpu and dtype in _OF_TORCH)
-        and is_grad_enabled()
         and (weight.requires_grad or x.requires_grad)
         and type(x) in _PLAIN_TENSORS
         and type(weight) in _PLAIN_TENSORS
@@ -110,7 +109,7 @@ def _takes(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 
 
 def record(x: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor | None:
-    """The output with its node in the graph, or None where the op has to record it itself."""
+    """The output with its node in the graph, or None where the op has to record it itself. Grad mode is on."""
     if is_compiling() or not _takes(x, weight, bias) or ("activation" in options and needs_z(options)):
         return None
     try:

@@ -29,10 +29,7 @@ int cheapest_alike(const KernelConfig (&configs)[kCount], int config, const Prob
                    const NsOf& ns_of) {
   const KernelConfig* order = &configs[config];
   if (order->splits > 1) {
-    Problem fixed = problem;
-    fixed.m = kRowsOfOrder;
-    fixed.batch = 1;
-    const auto ns = ns_of(fixed);
+    const auto ns = ns_of(with_fixed_rows(problem));
     const auto has_all_of_k = [&](const KernelConfig& each) {
       return each.operands == order->operands && each.splits == 1 && runs(each);
     };

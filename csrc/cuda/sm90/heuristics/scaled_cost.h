@@ -81,9 +81,9 @@ inline double prepared_ns(const Problem& problem, double dense_ns, const Gpu& gp
   return 0.97 * dense_ns + launches + pass_ns(pass_bytes(problem, 2), 4800, gpu);
 }
 
-// Beside kernels that decode a weight of mxfp8 while the tensor core multiplies, large products of prepared operands
-// take longer than the costs say: 4,096 rows by six weights 1.06 to 1.10 times as long (batch_invariant.csv). Smaller
-// ones do not, and by 8,192 rows those kernels take longer themselves.
+// Against kernels that decode a weight of mxfp8 while the tensor core multiplies, large products of prepared operands
+// take longer than the costs of both say: 4,096 rows by five weights 1.06 to 1.10 times as long (batch_invariant.csv).
+// Smaller ones do not, nor do 8,192 rows, of which a product was measured.
 constexpr double kLargeProducts = 4e10, kMoreOfLargePrepared = 1.08;
 constexpr int64_t kMostRowsOfDecoded = 4096;
 inline double prepared_beside_decoded_ns(const Problem& problem, double dense_ns, const Gpu& gpu) {

@@ -47,8 +47,8 @@ constexpr bool takes_b(const TileConfig& tile, Major b) { return b == Major::kK 
 
 inline bool is_tf32(const Problem& problem) { return problem.a.dtype == DType::kFloat32 && problem.allow_tf32; }
 
-// Of an H200's memory, which has 4.8 TB/s for an H100's 3.35, so much more than the configs' numbers say: 22 layers of
-// 1 to 64 rows (batch_invariant.csv) read 2,900 to 3,900 bytes a nanosecond.
+// Of an H200's memory, which has 4.8 TB/s for an H100's 3.35, so much more than the configs' numbers say: 20 layers of
+// 1 to 64 rows by weights of 64 MB and more (batch_invariant.csv) read 2,900 to 3,900 bytes a nanosecond.
 constexpr float kTf32MemoryOfH200 = 1.6f;
 
 struct Tf32Copies {
