@@ -28,18 +28,18 @@ void tileon::define_ops(DefinedOps& m) {
   const std::string of_matmul =
       "Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
       "ScalarType? out_dtype=None, bool allow_tf32=False, bool fast_accum=False";
-  m.def("matmul(" + of_matmul + ") -> Tensor");
+  m.def_with_compiled("matmul", "(" + of_matmul + ") -> Tensor");
   m.def("matmul.out(" + of_matmul + ", Tensor(a!) out) -> ()");
 
   // for gradients (tileon_ops/_rules/autograd/): matmul's result, and the activation's argument, rounded as the result
-  m.def(
-      "_matmul_with_preactivation(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
-      "ScalarType? out_dtype=None, bool allow_tf32=False) -> (Tensor, Tensor)");
+  m.def_with_compiled("_matmul_with_preactivation",
+                      "(Tensor a, Tensor b, Tensor? bias=None, *, str activation=\"none\", float slope=0.01, "
+                      "ScalarType? out_dtype=None, bool allow_tf32=False) -> (Tensor, Tensor)");
   // grad activation'(z), and its sum over all rows, the gradient of the bias; saved is z, or y where that tells the
   // sign
-  m.def(
-      "_epilogue_backward(Tensor grad, Tensor? saved, *, str activation, float slope, ScalarType out_dtype, "
-      "ScalarType? bias_dtype=None) -> (Tensor, Tensor)");
+  m.def_with_compiled("_epilogue_backward",
+                      "(Tensor grad, Tensor? saved, *, str activation, float slope, ScalarType out_dtype, "
+                      "ScalarType? bias_dtype=None) -> (Tensor, Tensor)");
 
   // grad @ b^T and a^T @ grad, laid out as a and b are, all 2-D: both products of a backward pass
   m.def("_matmul_backward(Tensor grad, Tensor a, Tensor b, *, bool allow_tf32=False) -> (Tensor, Tensor)");
@@ -69,7 +69,7 @@ void tileon::define_ops(DefinedOps& m) {
   const std::string of_block_scaled =
       "Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, Tensor? global_scale=None, *, "
       "str activation=\"none\", float slope=0.01, ScalarType? out_dtype=None, bool fast_accum=False";
-  m.def("block_scaled_matmul(" + of_block_scaled + ") -> Tensor");
+  m.def_with_compiled("block_scaled_matmul", "(" + of_block_scaled + ") -> Tensor");
   m.def("block_scaled_matmul.out(" + of_block_scaled + ", Tensor(a!) out) -> ()");
   m.def(
       "_block_scaled_matmul_with_config(Tensor a, Tensor b, Tensor? scale_a, Tensor scale_b, Tensor? bias=None, "
@@ -86,10 +86,21 @@ void tileon::define_ops(DefinedOps& m) {
       "ScalarType? out_dtype=None, bool fast_accum=False) -> Tensor");
 
   // x is (rows, k); data is (rows, k) or, two in a byte, (rows, k / 2); scales come out packed
-  m.def(
-      "quantize(Tensor x, str format, Tensor? global_scale=None, *, str scale_rounding=\"floor\") -> (Tensor, Tensor)");
+  m.def_with_compiled("quantize",
+                      "(Tensor x, str format, Tensor? global_scale=None, *, str scale_rounding=\"floor\") -> "
+                      "(Tensor, Tensor)");
   // for layers: x in nvfp4 with a global scale for each row, its own, and that times `global_scale`, (rows, 1)
-  m.def("_quantize_nvfp4_rows(Tensor x, Tensor? global_scale=None) -> (Tensor, Tensor, Tensor)");
+  m.def_with_compiled("_quantize_nvfp4_rows", "(Tensor x, Tensor? global_scale=None) -> (Tensor, Tensor, Tensor)");
+  // what the codes of quantize stand for, in the dtype of x, 16 bits, of nvfp4 those of _quantize_nvfp4_rows; where a
+  // row has a scale of its own, that besides, (rows, 1), else (0, 1)
+  m.def(
+      "_round_to_format(Tensor x, str format, Tensor? global_scale=None, *, str scale_rounding=\"floor\") -> "
+      "(Tensor, Tensor)");
+  // for layers: block_scaled_matmul of what quantize, or _quantize_nvfp4_rows, makes of x, in the dtype of x
+  m.def_with_compiled("_quantized_linear",
+                      "(Tensor x, Tensor b, Tensor scale_b, str format, Tensor? bias=None, Tensor? global_scale=None, "
+                      "*, str scale_rounding=\"floor\", str activation=\"none\", float slope=0.01, "
+                      "bool fast_accum=False) -> Tensor");
   m.def(
       "dequantize(Tensor data, Tensor scale, str format, Tensor? global_scale=None, *, ScalarType? out_dtype=None) -> "
       "Tensor");
@@ -120,8 +131,8 @@ void tileon::define_ops(DefinedOps& m) {
   // whether a recorded product on the CPU may go by torch's ops, which last_kernel() then says (autograd/of_torch.py)
   m.def("_begin_product_of_torch() -> bool");
   m.def("_is_product_of_aten(Tensor a, Tensor b) -> bool");  // on the CPU, of float32 and float64
-  m.def("_last_kernel() -> str");  // what this thread's last op ran
-  m.def("_build_info() -> str");   // "key: value", one a line
+  m.def("_last_kernel() -> str");                            // what this thread's last op ran
+  m.def("_build_info() -> str");                             // "key: value", one a line
 }
 
 namespace tileon {

@@ -243,6 +243,36 @@ def test_fuse_works_without_inductors_class_of_passes() -> None:
     assert done.returncode == 0, done.stderr
 
 
+COMPILED_WITHOUT_A_NAME = """
+import pkgutil
+resolve = pkgutil.resolve_name
+def resolve_others(name):
+    if name.startswith("torch._inductor.lowering:make_fallback"):
+        raise AttributeError(name)
+    return resolve(name)
+pkgutil.resolve_name = resolve_others
+import torch, tileon_ops
+from torch._inductor.utils import run_and_get_code
+a = torch.ones(4, 4)
+product = torch.compile(torch.ops.tileon.matmul.default)
+with torch._inductor.config.patch(force_disable_caches=True):
+    result, programs = run_and_get_code(product, a, a)
+assert "torch.ops.tileon.matmul.default(" in programs[0], programs[0]
+assert torch.equal(result, a @ a)
+"""
+
+
+def test_compiled_programs_call_the_public_op_without_inductors_names() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", COMPILED_WITHOUT_A_NAME],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 # A private name elsewhere, and why it is there.
 ALLOWED = {
     "forward_ad._current_level": "a variable, read anew in each call: a function around it would cost as much again",

@@ -98,6 +98,27 @@ struct QuantizedRows {
   Tensor data, scale, row_scales;
 };
 
+// The numbers that codes and scales stand for, in the dtype of x. Rows with a scale of their own, `row_scales`
+// (rows, 1), are to be multiplied by that besides; of the mx formats it has no element.
+struct RoundedRows {
+  Tensor numbers, row_scales;
+};
+
+// Whether numbers of 16 bits hold what the format makes of x but for scales of whole rows.
+constexpr bool has_numbers(Format format, DType x) {
+  return x != DType::kFloat32 && (has_packed_scales(format) || (info(format).rows == 1 && info(format).vec == 0));
+}
+
+// Fresh outputs, which the problem then writes.
+inline RoundedRows bind_numbers(QuantizeProblem& problem, const Tensor& x) {
+  const int64_t rows = has_packed_scales(problem.format) && problem.format != Format::kNvfp4 ? 0 : problem.rows;
+  RoundedRows out{allocate("quantize", x, {2, {problem.rows, problem.k}}, scalar_type(problem.dtype)),
+                  allocate("quantize", x, {2, {rows, 1}}, ScalarType::Float)};
+  problem.numbers = out.numbers.mutable_data_ptr();
+  problem.scale = out.row_scales.mutable_data_ptr();
+  return out;
+}
+
 // Fresh outputs, which the problem then writes.
 inline QuantizedRows bind_outputs(Nvfp4RowsProblem& problem, const Tensor& x) {
   const Quantized quantized = bind_outputs(problem.quantize, x);

@@ -10,6 +10,7 @@
 
 #include "cpu/choice.h"
 #include "cpu/device.h"
+#include "cpu/quantize.h"
 #include "cpu/fold.h"
 #include "cpu/magnitudes.h"
 #include "cpu/sums.h"
@@ -18,6 +19,7 @@
 #include "cpu/tiles/versions.h"
 #include "entry/layers.h"
 #include "entry/products.h"
+#include "entry/quantized_linear.h"
 #include "tuning/batch_invariance.h"
 #include "tuning/kernel_log.h"
 
@@ -101,6 +103,8 @@ struct Cpu : CpuDevice {
     require_prepared("_prepare_block_scaled");
   }
 
+  static bool takes_numbers(const Problem&, Format, const Tensor&) { return false; }
+
   static void run(const Problem& problem, const ProductArguments& arguments, AtenTensorHandle to,
                   AtenTensorHandle also_to, int64_t) {
     if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
@@ -162,5 +166,6 @@ struct Cpu : CpuDevice {
 TILEON_KERNELS(CPU, m) {
   tileon::ProductEntries<tileon::Cpu>::add_to(m);
   tileon::LayerEntries<tileon::Cpu>::add_to(m);
+  tileon::QuantizedLinearEntry<tileon::Cpu, tileon::CpuQuantize>::add_to(m);
   m.impl("_is_product_of_aten", TORCH_BOX(&tileon::is_product_of_aten));
 }

@@ -15,7 +15,7 @@
 #include <tuple>
 
 #include "cpu/dequantize_row.h"
-#include "cpu/device.h"
+#include "cpu/quantize.h"
 #include "cpu/quantize_rows.h"
 #include "entry/quantize.h"
 #include "tuning/kernel_log.h"
@@ -97,7 +97,7 @@ void quantize_packed(const QuantizeProblem& problem, const Function& quantize_pa
   });
 }
 
-void run(const QuantizeProblem& problem) {
+void quantize(const QuantizeProblem& problem) {
   const FormatInfo& format = info(problem.format);
   if (problem.scale_rows() == 0 || problem.cols() == 0) return;
   if (has_packed_scales(problem.format)) {
@@ -113,7 +113,7 @@ void run(const QuantizeProblem& problem) {
   log_call(problem);
 }
 
-void run(const Nvfp4RowsProblem& problem) {
+void quantize(const Nvfp4RowsProblem& problem) {
   quantize_packed(problem.quantize, [&](int64_t begin, int64_t end) { quantize_nvfp4_rows(problem, begin, end); });
   record_kernel("cpu_quantize_nvfp4_rows");
   log_call(problem.quantize);
@@ -146,7 +146,7 @@ void dequantize_float32_row(const DequantizeProblem& problem, int64_t row, Out* 
   }
 }
 
-void run(const DequantizeProblem& problem) {
+void dequantize(const DequantizeProblem& problem) {
   if (problem.rows == 0 || problem.k == 0) return;
   with_type(problem.out_dtype, [&](auto zero) {
     using Out = decltype(zero);
@@ -164,7 +164,7 @@ void run(const DequantizeProblem& problem) {
 
 // ---- pack_scales, unpack_scales ----
 
-void run(const ScalePackProblem& problem) {
+void move_scales(const ScalePackProblem& problem) {
   if (problem.rows == 0 || problem.cols == 0) return;
   const ScaleStrides& from = problem.from_strides;
   const ScaleStrides to = problem.to_packed ? packed_scales(problem.cols) : flat_scales(problem.cols, 1);
@@ -177,14 +177,17 @@ void run(const ScalePackProblem& problem) {
   log_call(problem);
 }
 
-struct Cpu : CpuDevice {
-  template <typename Problem>
-  static void run(const Problem& problem, const Tensor&) {
-    tileon::run(problem);
-  }
+struct Cpu : CpuQuantize {
+  using CpuQuantize::run;
+  static void run(const DequantizeProblem& problem, const Tensor&) { dequantize(problem); }
+  static void run(const ScalePackProblem& problem, const Tensor&) { move_scales(problem); }
 };
 
 }  // namespace
+
+void CpuQuantize::run(const QuantizeProblem& problem, const Tensor&) { quantize(problem); }
+void CpuQuantize::run(const Nvfp4RowsProblem& problem, const Tensor&) { quantize(problem); }
+
 }  // namespace tileon
 
 TILEON_KERNELS(CPU, m) { tileon::QuantizeEntry<tileon::Cpu>::add_to(m); }

@@ -24,7 +24,7 @@ struct EpilogueBackwardEntry {
   }
 
   static void add_to(RegisteredKernels::Library& m) {
-    m.impl("_epilogue_backward", TORCH_BOX(&EpilogueBackwardEntry::epilogue_backward));
+    RegisteredKernels::add_with_compiled(m, "_epilogue_backward", TORCH_BOX(&EpilogueBackwardEntry::epilogue_backward));
   }
 };
 

@@ -17,6 +17,7 @@ struct NoCuda {
   }
   [[noreturn]] static void require_config(const char* op, int64_t) { require(op); }
   [[noreturn]] static void require_prepared(const char* op) { require(op); }
+  static bool takes_numbers(const Problem&, Format, const Tensor&) { return false; }
   [[noreturn]] static Tensor prepare(const Problem&, PreparedForm, const Tensor&) { require("_prepare_block_scaled"); }
 
   template <typename... Arguments>
@@ -29,6 +30,7 @@ struct NoCuda {
 TILEON_KERNELS(CUDA, m) {
   tileon::ProductEntries<tileon::NoCuda>::add_to(m);
   tileon::LayerEntries<tileon::NoCuda>::add_to(m);
+  tileon::QuantizedLinearEntry<tileon::NoCuda, tileon::NoCuda>::add_to(m);
   tileon::QuantizeEntry<tileon::NoCuda>::add_to(m);
   tileon::EpilogueBackwardEntry<tileon::NoCuda>::add_to(m);
 }

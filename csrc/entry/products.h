@@ -106,11 +106,13 @@ struct ProductEntries {
   }
 
   static void add_to(RegisteredKernels::Library& m) {
-    m.impl("matmul", TORCH_BOX(&of_matmul<&ProductEntries::by_choice>));
+    RegisteredKernels::add_with_compiled(m, "matmul", TORCH_BOX(&of_matmul<&ProductEntries::by_choice>));
     m.impl("matmul.out", TORCH_BOX((&of_matmul<&ProductEntries::into, Tensor>)));
-    m.impl("_matmul_with_preactivation", TORCH_BOX(&ProductEntries::matmul_with_preactivation));
+    RegisteredKernels::add_with_compiled(m, "_matmul_with_preactivation",
+                                         TORCH_BOX(&ProductEntries::matmul_with_preactivation));
     m.impl("_matmul_with_config", TORCH_BOX(&ProductEntries::matmul_with_config));
-    m.impl("block_scaled_matmul", TORCH_BOX(&of_block_scaled<&ProductEntries::by_choice>));
+    RegisteredKernels::add_with_compiled(m, "block_scaled_matmul",
+                                         TORCH_BOX(&of_block_scaled<&ProductEntries::by_choice>));
     m.impl("block_scaled_matmul.out", TORCH_BOX((&of_block_scaled<&ProductEntries::into, Tensor>)));
     m.impl("_block_scaled_matmul_with_config", TORCH_BOX(&ProductEntries::block_scaled_with_config));
     m.impl("_prepare_block_scaled", TORCH_BOX(&ProductEntries::prepare));

@@ -8,6 +8,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include <tuple>
+#include <type_traits>
 
 #include "checks/quantize.h"
 #include "entry/registration.h"
@@ -35,6 +36,24 @@ struct QuantizeEntry {
     return {out.data, out.scale, out.row_scales};
   }
 
+  // What the codes of quantize stand for, of nvfp4 those of quantize_nvfp4_rows.
+  static std::tuple<Tensor, Tensor> round_to_format(const Tensor& x, const std::string& format,
+                                                    const std::optional<Tensor>& global_scale,
+                                                    const std::string& scale_rounding) {
+    const RoundedRows out = rounded(x, format, global_scale, scale_rounding);
+    return {out.numbers, out.row_scales};
+  }
+
+  static RoundedRows rounded(const Tensor& x, const std::string& format, const std::optional<Tensor>& global_scale,
+                             const std::string& scale_rounding) {
+    if (format == info(Format::kNvfp4).name) {
+      Nvfp4RowsProblem problem = check_quantize_nvfp4_rows(x, global_scale);
+      return run_rounding(problem, problem.quantize, x);
+    }
+    QuantizeProblem problem = check_quantize({x, format, global_scale, scale_rounding});
+    return run_rounding(problem, problem, x);
+  }
+
   static Tensor dequantize(const Tensor& data, const Tensor& scale, const std::string& format,
                            const std::optional<Tensor>& global_scale, std::optional<ScalarType> out_dtype) {
     return run("dequantize", check_dequantize({data, scale, format, global_scale, out_dtype}), data);
@@ -47,14 +66,26 @@ struct QuantizeEntry {
   }
 
   static void add_to(RegisteredKernels::Library& m) {
-    m.impl("quantize", TORCH_BOX(&QuantizeEntry::quantize));
-    m.impl("_quantize_nvfp4_rows", TORCH_BOX(&QuantizeEntry::quantize_nvfp4_rows));
+    RegisteredKernels::add_with_compiled(m, "quantize", TORCH_BOX(&QuantizeEntry::quantize));
+    RegisteredKernels::add_with_compiled(m, "_quantize_nvfp4_rows", TORCH_BOX(&QuantizeEntry::quantize_nvfp4_rows));
     m.impl("dequantize", TORCH_BOX(&QuantizeEntry::dequantize));
     m.impl("pack_scales", TORCH_BOX(&QuantizeEntry::pack_scales));
     m.impl("unpack_scales", TORCH_BOX(&QuantizeEntry::unpack_scales));
   }
 
  private:
+  template <typename Problem>
+  static RoundedRows run_rounding(Problem& problem, QuantizeProblem& quantize, const Tensor& x) {
+    if (!has_numbers(quantize.format, quantize.dtype))
+      fail("_round_to_format: no numbers of ", dtype_name(scalar_type(quantize.dtype)), " hold ",
+           info(quantize.format).name);
+    Device::require("_round_to_format");
+    const RoundedRows out = bind_numbers(quantize, x);
+    if constexpr (std::is_same_v<Problem, Nvfp4RowsProblem>) problem.row_scales = static_cast<float*>(quantize.scale);
+    Device::run(problem, x);
+    return out;
+  }
+
   template <typename Problem>
   static Tensor run(const char* op, Problem problem, const Tensor& like) {
     Device::require(op);

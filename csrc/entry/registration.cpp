@@ -34,6 +34,11 @@ void DefinedOps::def(const std::string& schema) {
   TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(library_, schema.c_str()));
 }
 
+void DefinedOps::def_with_compiled(const std::string& op, const std::string& signature) {
+  def(op + signature);
+  def(compiled_name(op) + signature);
+}
+
 bool ops_are_ours() {
   static const DefinedOps ops;  // made by whichever file registers its kernels first, and so outlives them all
   return ops.are_ours();

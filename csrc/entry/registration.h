@@ -24,12 +24,18 @@ class DefinedOps {
 
   bool are_ours() const { return library_ != nullptr; }
   void def(const std::string& schema);
+  // And the private op that compiled programs call.
+  void def_with_compiled(const std::string& op, const std::string& signature);
 
  private:
   TorchLibraryHandle library_ = nullptr;  // null where another library of this process has defined them
 };
 
 void define_ops(DefinedOps& m);  // ops.cpp
+
+// The private op that programs of torch's compiler call in place of one that has a kernel of Python's on the Autograd
+// key: the same kernels, and none there (tileon_ops/_rules/inductor.py).
+inline std::string compiled_name(const std::string& op) { return (op.front() == '_' ? "" : "_") + op + "_compiled"; }
 
 // Defines them at the first call. False where another library has.
 bool ops_are_ours();
@@ -38,6 +44,13 @@ bool ops_are_ours();
 class RegisteredKernels {
  public:
   using Library = torch::stable::detail::StableLibrary;
+  using Kernel = void (*)(StableIValue*, uint64_t, uint64_t);
+
+  // The kernel of an op, and of the private one that compiled programs call.
+  static void add_with_compiled(Library& m, const char* op, Kernel kernel) {
+    m.impl(op, kernel);
+    m.impl(compiled_name(op).c_str(), kernel);
+  }
 
   RegisteredKernels(const char* key, void (*add_kernels)(Library&), const char* file, uint32_t line) {
     if (!ops_are_ours()) return;

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tileon_ops._rules import autocast, autograd, fake, flops, out, required, sharding, torch_private, vmap
+from tileon_ops._rules import (
+    autocast,
+    autograd,
+    fake,
+    flops,
+    inductor,
+    out,
+    required,
+    sharding,
+    torch_private,
+    vmap,
+)
 from tileon_ops._rules.autograd import no_grad
 
 
@@ -11,7 +22,7 @@ def register() -> None:
     fake.register()
     autograd.register()
     no_grad.register()
-    for rules in (out, required):
+    for rules in (out, required, inductor):
         rules.register(fake.IMPLEMENTATIONS)
     for others in (autocast, sharding, vmap, flops):
         others.register()

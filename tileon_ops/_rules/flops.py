@@ -17,6 +17,7 @@ from tileon_ops._loading.import_hook import after_import
 from tileon_ops._rules.fake.block_scaled import elements_in_a_row
 from tileon_ops._rules.fake.checks import Size
 from tileon_ops._rules.fake.matmul import batch
+from tileon_ops._rules.inductor import OPS, compiled_name
 
 _MODULE = "torch.utils.flop_counter"
 
@@ -47,7 +48,8 @@ _FORMULAS = {
 def _register() -> None:
     try:
         flop_counter = sys.modules[_MODULE]
-        for op, formula in _FORMULAS.items():  # raw: with the tensors, whose dtype tells how many elements a byte holds
+        compiled = {compiled_name(op): _FORMULAS[op] for op in OPS if op in _FORMULAS}
+        for op, formula in {**_FORMULAS, **compiled}.items():  # raw: with the tensors, whose dtype tells how many elements a byte holds
             flop_counter.register_flop_formula(getattr(torch.ops.tileon, op), get_raw=True)(formula)
     except Exception as error:  # torch's, or somebody's who has registered the ops: torch's compiler imports the module
         warnings.warn(

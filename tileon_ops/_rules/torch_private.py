@@ -15,8 +15,8 @@ out      `out=` and its version counter (out.py)                 the op without 
 autocast the op below its autocast rule (autocast.py)            torch.autocast(..., enabled=False)
 ======== ======================================================= ======================================================
 
-What stands alone has its own words on what is done without it. Two are looked up at their first use, as they take long
-to import: inductor's class of passes, and what DTensor keeps of an op.
+What stands alone has its own words on what is done without it. Three are looked up at their first use, as they take long
+to import: inductor's class of passes and its lowerings, and what DTensor keeps of an op.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 import pkgutil
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -152,6 +152,29 @@ def compiler_pass() -> Any:
         return pkgutil.resolve_name("torch._inductor.custom_graph_pass:CustomGraphPass")
     except (AttributeError, ImportError):
         return object
+
+
+class Inductor(NamedTuple):
+    """How inductor is told what to write for an op."""
+
+    make_fallback: Callable[..., Any]
+    register_lowering: Callable[..., Any]
+    fallback_handler: Callable[..., Any]
+    get_layout_constraint_tag: Callable[..., Any]
+    tag_to_layout_constraint: Callable[..., Any]
+    graph_state: Any  # has `aot_compilation`
+
+
+def of_inductor() -> Inductor | None:
+    """Of a process that has imported inductor. Without one of the names a compiled program calls the ops by their
+    kernels on the Autograd key, as eager ones do."""
+    try:
+        lowering = [pkgutil.resolve_name(f"torch._inductor.lowering:{name}") for name in Inductor._fields[:-1]]
+        graph_state = pkgutil.resolve_name("torch._inductor.virtualized:V")
+        _ = graph_state.aot_compilation
+    except (AttributeError, ImportError):
+        return None
+    return Inductor(*lowering, graph_state)
 
 
 def of_dtensor() -> tuple[Any, Any]:

@@ -8,6 +8,7 @@
 
 #include "checks/scaled_products.h"
 #include "cuda/dispatch/device.h"
+#include "cuda/dispatch/elementwise.h"
 #include "cuda/dispatch/expanded.h"
 #include "cuda/dispatch/plan.h"
 #include "cuda/dispatch/scaled_mm.h"
@@ -15,9 +16,11 @@
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/sm80.h"
+#include "cuda/sm90/heuristics/rounded_rows.h"
 #include "cuda/sm90/sm90.h"
 #include "entry/layers.h"
 #include "entry/products.h"
+#include "entry/quantized_linear.h"
 #include "tuning/kernel_log.h"
 #include "tuning/problem_key.h"
 #include "tuning/tuned_configs.h"
@@ -190,6 +193,15 @@ Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_
 struct Cuda : CudaDevice {
   static void require_prepared(const char*) {}
 
+  // Of kernels of Hopper's alone, and not where results are batch invariant: rows beyond some number go by codes.
+  static bool takes_numbers(const Problem& problem, Format format, const Tensor& x) {
+    if (is_batch_invariant.load(std::memory_order_relaxed)) return false;
+    const Gpu& gpu = gpu_of("_quantized_linear", x.get_device_index());
+    const Backend& hopper = sm90::kBlockScaledBackend;
+    return is_for(hopper, gpu) && sm90::are_numbers_faster(format, problem) &&
+           hopper.choose_config(problem, gpu).config >= 0;
+  }
+
   // Runs config `index` of the table or, where `index` is negative, the library's choice; where the choice's memory
   // does not fit, a config that needs less.
   static void run(const Problem& problem, const ProductArguments& arguments, AtenTensorHandle, AtenTensorHandle,
@@ -281,6 +293,7 @@ std::string block_scaled_configs() { return backends_of(true).text(); }
 TILEON_KERNELS(CUDA, m) {
   tileon::ProductEntries<tileon::Cuda>::add_to(m);
   tileon::LayerEntries<tileon::Cuda>::add_to(m);
+  tileon::QuantizedLinearEntry<tileon::Cuda, tileon::CudaQuantize>::add_to(m);
   m.impl("_matmul_candidates", TORCH_BOX(&tileon::of_matmul<&tileon::candidates>));
   m.impl("_block_scaled_matmul_candidates", TORCH_BOX(&tileon::of_block_scaled<&tileon::candidates>));
 }

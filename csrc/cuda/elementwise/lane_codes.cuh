@@ -5,8 +5,10 @@
 #include <cuda_fp8.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/block_quantize.h"
+#include "cuda/common/convert.cuh"
 #include "cuda/elementwise/lane_numbers.cuh"
 #include "cuda/ptx/convert.cuh"
 
@@ -123,7 +125,49 @@ struct LaneCodes {
       *reinterpret_cast<uint2*>(to) = {word[0], word[1]};
     }
   }
+
+  // Code times scale. Element holds it but at the end of float16's range, where it is the largest number.
+  template <typename Element>
+  __device__ __forceinline__ LaneNumbers<Element> numbers(float scale) const {
+    LaneNumbers<Element> lane;
+#pragma unroll
+    for (int i = 0; i < kLaneElements / 2; ++i) {
+      const float2 pair = two(i);
+      reinterpret_cast<uint32_t*>(lane.numbers)[i] =
+          round_pair<Element>(bounded<Element>(pair.x * scale), bounded<Element>(pair.y * scale));
+    }
+    return lane;
+  }
+
+ private:
+  // Codes 2 i and 2 i + 1 as numbers.
+  __device__ __forceinline__ float2 two(int i) const {
+    if constexpr (kElement == DType::kFloat8E4M3) {
+      const auto codes = static_cast<__nv_fp8x2_storage_t>(word[i / 2] >> (i % 2 * 16));
+      return widen(__half2(__nv_cvt_fp8x2_to_halfraw2(codes, __NV_E4M3)));
+    } else {
+      // the bits of e2m1 where float16 has its own: its exponents are 14 less then
+      const uint32_t codes = word[i / 4] >> (i % 4 * 8);
+      const uint32_t halves =
+          (codes & 0x7u) << 9 | (codes & 0x8u) << 12 | (codes & 0x70u) << 21 | (codes & 0x80u) << 24;
+      const float2 numbers = widen(*reinterpret_cast<const __half2*>(&halves));
+      return {numbers.x * 0x1p14f, numbers.y * 0x1p14f};
+    }
+  }
+
+  template <typename Element>
+  static __device__ __forceinline__ float bounded(float number) {
+    if constexpr (!std::is_same_v<Element, __half>) return number;
+    return fabsf(number) > 65504.0f ? copysignf(65504.0f, number) : number;  // NaN stays
+  }
 };
+
+// What a scale's byte is as a number.
+template <ScaleType kScale>
+__device__ __forceinline__ float scale_value(uint8_t byte) {
+  if constexpr (kScale == ScaleType::kE8M0) return e8m0_value(byte);
+  return __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)));
+}
 
 // 1 / scale for a scale of e4m3 that is normal, as IEEE rounds it. No quotient of so short a number lies near the
 // middle of two float32, so that one step from the processor's estimate, which has all but the last bit, comes to the

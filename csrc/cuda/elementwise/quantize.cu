@@ -1,4 +1,5 @@
-// Numbers to codes and packed scales, in one pass. (Float32 scales: quantize_float32.cu.)
+// Numbers to codes and packed scales, or to the numbers that these stand for, in one pass. (Float32 scales:
+// quantize_float32.cu.)
 #include <cstdint>
 #include <type_traits>
 
@@ -39,7 +40,12 @@ struct AccumulatorScale {
   }
 };
 
-template <Format kFormat, typename Element, bool kVectors>
+// With those of the scales' blocks.
+TILEON_HOST_DEVICE int64_t padded_rows(const QuantizeProblem& problem) {
+  return scale_row_blocks(problem.rows) * kScaleBlockRows;
+}
+
+template <Format kFormat, typename Element, bool kVectors, bool kToNumbers>
 __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1)
     quantize(const __grid_constant__ QuantizeProblem problem) {
   constexpr FormatInfo format = info(kFormat);
@@ -47,17 +53,17 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
   AccumulatorScale<kFormat> scaling(problem);
   const int64_t cols = problem.k / format.vec;
   const ScaleStrides packed = packed_scales(cols);
-  const int64_t padded_rows = scale_row_blocks(problem.rows) * kScaleBlockRows;
   const int64_t padded_k = scale_col_blocks(cols) * kScaleBlockCols * format.vec;
   const auto* x = static_cast<const Element*>(problem.x);
 
-  Walk::walk(padded_rows, [&](int64_t row, int64_t begin) {
+  Walk::walk(kToNumbers ? problem.rows : padded_rows(problem), [&](int64_t row, int64_t begin) {
     const int lane_begin = Walk::lane_begin();
     const int inside = row < problem.rows ? Walk::inside(begin, problem.k) : 0;
     const int padded = Walk::inside(begin, padded_k);
     const int64_t k = begin + lane_begin;
     const Element* from = x + row * problem.stride_row + k * problem.stride_k;
     uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(format.dtype);
+    Element* numbers = static_cast<Element*>(problem.numbers) + row * problem.k + k;
     uint8_t* scales = static_cast<uint8_t*>(problem.scale) + packed.offset(row, k / format.vec);
     if (problem.global_scale_stride != 0 && row < problem.rows) scaling.read_global(problem, row);
 
@@ -87,6 +93,12 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
       } else {
         scale.byte = scale_nan;
       }
+      if constexpr (kToNumbers) {
+        if (lane_k < inside)
+          *reinterpret_cast<LaneNumbers<Element>*>(numbers + span * Walk::kSpanElements) =
+              codes.template numbers<Element>(scale_value<format.scale>(scale.byte));
+        continue;
+      }
       if (lane_k < inside) codes.store(data + span * Walk::kSpanElements / elements_per_byte(format.dtype));
       if (lane_k % format.vec == 0)
         scales[packed.of_col(span * Walk::kSpanElements / format.vec)] = lane_k < inside ? scale.byte : 0;
@@ -94,14 +106,23 @@ __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1
   });
 }
 
-template <Format kFormat, typename Element>
-void launch_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
+template <Format kFormat, typename Element, bool kToNumbers>
+void launch_quantize(const QuantizeProblem& problem, int64_t rows, int64_t elements, cudaStream_t stream) {
   constexpr int64_t bytes = sizeof(Element);
   const bool vectors = has_vectors(problem.x, problem.stride_row * bytes, problem.stride_k, kVectorBytes);
-  const auto launch = vectors ? launch_row_walk<Walk, &quantize<kFormat, Element, true>, QuantizeProblem>
-                              : launch_row_walk<Walk, &quantize<kFormat, Element, false>, QuantizeProblem>;
-  launch(problem, scale_row_blocks(problem.rows) * kScaleBlockRows,
-         scale_col_blocks(problem.cols()) * kScaleBlockCols * info(kFormat).vec, stream);
+  const auto launch = vectors ? launch_row_walk<Walk, &quantize<kFormat, Element, true, kToNumbers>, QuantizeProblem>
+                              : launch_row_walk<Walk, &quantize<kFormat, Element, false, kToNumbers>, QuantizeProblem>;
+  launch(problem, rows, elements, stream);
+}
+
+template <Format kFormat, typename Element>
+void launch_quantize(const QuantizeProblem& problem, cudaStream_t stream) {
+  if constexpr (kFormat != Format::kNvfp4 && sizeof(Element) == 2) {
+    if (problem.numbers != nullptr)
+      return launch_quantize<kFormat, Element, true>(problem, problem.rows, problem.k, stream);
+  }
+  launch_quantize<kFormat, Element, false>(
+      problem, padded_rows(problem), scale_col_blocks(problem.cols()) * kScaleBlockCols * info(kFormat).vec, stream);
 }
 
 }  // namespace

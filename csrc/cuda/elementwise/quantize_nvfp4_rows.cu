@@ -1,6 +1,6 @@
-// Rows to nvfp4, each with a global scale of its own, in one launch: warps that share a row read it, find its largest
-// finite magnitude, and encode what they hold of it in registers. The rest of a long row is read twice, and the second
-// time mostly from a cache.
+// Rows to nvfp4, or to the numbers that it stands for, each with a global scale of its own, in one launch: warps that
+// share a row read it, find its largest finite magnitude, and encode what they hold of it in registers. The rest of a
+// long row is read twice, and the second time mostly from a cache.
 #include <algorithm>
 #include <cstdint>
 
@@ -18,10 +18,11 @@ constexpr FormatInfo kNvfp4 = info(Format::kNvfp4);
 static_assert(kNvfp4.vec == kLaneElements, "a lane has whole blocks");
 
 // kRowWarps warps go over a row in segments, of which each lane has kBlocks blocks.
-template <typename Element_, bool kVectors_, int kRowWarps_, int kBlocks_>
+template <typename Element_, bool kVectors_, bool kToNumbers_, int kRowWarps_, int kBlocks_>
 struct RowConfig {
   using Element = Element_;
-  static constexpr bool kVectors = kVectors_;  // rows are vectors from end to end
+  static constexpr bool kVectors = kVectors_;      // rows are vectors from end to end
+  static constexpr bool kToNumbers = kToNumbers_;  // what codes and scales of blocks stand for is written, not these
   static constexpr int kRowWarps = kRowWarps_;
   static constexpr int kBlocks = kBlocks_;
   static constexpr int kRowThreads = 32 * kRowWarps;
@@ -130,6 +131,7 @@ struct LaneRow {
 
   // Codes up to the end, and scales up to that of their padding.
   __device__ __forceinline__ void store(const Segment<Config>& segment, int64_t k, const RowScale& row_scale) const {
+    if constexpr (Config::kToNumbers) return store_numbers(segment, k, row_scale);
     const ScaleStrides packed = packed_scales(problem.k / kNvfp4.vec);
     const int64_t padded = padded_end();
     uint8_t* data = problem.data + (row * problem.k + k) / elements_per_byte(kNvfp4.dtype);
@@ -139,24 +141,38 @@ struct LaneRow {
       const int64_t block_k = k + i * Config::kStep;
       if (block_k >= padded) continue;
       uint8_t byte = 0;
-      if (block_k < end)
-        byte = encode(segment.blocks[i], segment.amax[i], data + i * Config::kStep / 2, row_scale.of(segment.amax[i]));
+      if (block_k < end) {
+        const EncodedBlock block(segment.blocks[i], segment.amax[i], row_scale);
+        block.codes.store(data + i * Config::kStep / 2);
+        byte = block.scale;
+      }
       scales[packed.of_col(i * Config::kStep / kNvfp4.vec)] = byte;
     }
   }
 
  private:
-  // The byte of the block's scale.
-  static __device__ __forceinline__ uint8_t encode(const LaneNumbers<Element>& block, float amax, uint8_t* data,
-                                                   BlockScale scale) {
+  struct EncodedBlock {
     LaneCodes<kNvfp4.dtype> codes;
-    if (is_finite_amax(bits_of(amax))) {
-      codes.template encode<false>(block, Magnitudes<Element>{block}, scale.factor);
-    } else {
-      scale.byte = kE4M3NaN;
+    uint8_t scale;
+
+    __device__ __forceinline__ EncodedBlock(const LaneNumbers<Element>& block, float amax, const RowScale& row_scale) {
+      const BlockScale of_block = row_scale.of(amax);
+      const bool is_finite = is_finite_amax(bits_of(amax));
+      scale = is_finite ? of_block.byte : kE4M3NaN;
+      if (is_finite) codes.template encode<false>(block, Magnitudes<Element>{block}, of_block.factor);
     }
-    codes.store(data);
-    return scale.byte;
+  };
+
+  __device__ __forceinline__ void store_numbers(const Segment<Config>& segment, int64_t k,
+                                                const RowScale& row_scale) const {
+    Element* numbers = static_cast<Element*>(problem.numbers) + row * problem.k + k;
+#pragma unroll
+    for (int i = 0; i < Config::kBlocks; ++i) {
+      if (k + i * Config::kStep >= end) continue;
+      const EncodedBlock block(segment.blocks[i], segment.amax[i], row_scale);
+      *reinterpret_cast<LaneNumbers<Element>*>(numbers + i * Config::kStep) =
+          block.codes.template numbers<Element>(scale_value<kNvfp4.scale>(block.scale));
+    }
   }
 };
 
@@ -181,13 +197,16 @@ __global__ void __launch_bounds__(kWalkWarps * 32, Config::kResident)
     lane.store(lane.load(k), k, scale);
 }
 
-template <typename Element, bool kVectors>
+template <typename Element, bool kVectors, bool kToNumbers>
 void launch_rows(const Nvfp4RowsProblem& problem, cudaStream_t stream) {
-  const int64_t rows = scale_row_blocks(problem.quantize.rows) * kScaleBlockRows, k = problem.quantize.k;
+  const QuantizeProblem& x = problem.quantize;
+  const int64_t rows = kToNumbers ? x.rows : scale_row_blocks(x.rows) * kScaleBlockRows, k = x.k;
   if (rows == 0) return;
   const auto launch = [&]<int kRowWarps, int kBlocks>() {
-    launch_kernel("launching a kernel that quantizes rows", one_cta_for_each(rows / (kWalkWarps / kRowWarps), stream),
-                  &quantize_nvfp4_rows<RowConfig<Element, kVectors, kRowWarps, kBlocks>>, problem);
+    constexpr int rows_at_once = kWalkWarps / kRowWarps;
+    launch_kernel("launching a kernel that quantizes rows",
+                  one_cta_for_each((rows + rows_at_once - 1) / rows_at_once, stream),
+                  &quantize_nvfp4_rows<RowConfig<Element, kVectors, kToNumbers, kRowWarps, kBlocks>>, problem);
   };
   // As many warps as have the row in their registers, of two sizes and one for all longer rows.
   constexpr int span = 32 * kLaneElements;
@@ -202,9 +221,13 @@ void run_quantize_nvfp4_rows(const Nvfp4RowsProblem& problem, cudaStream_t strea
   visit_elements(problem.quantize.dtype, [&](auto number) {
     using Element = decltype(number);
     const QuantizeProblem& x = problem.quantize;
-    has_vectors(x.x, x.stride_row * int64_t{sizeof(Element)}, x.stride_k, kVectorBytes)
-        ? launch_rows<Element, true>(problem, stream)
-        : launch_rows<Element, false>(problem, stream);
+    const bool vectors = has_vectors(x.x, x.stride_row * int64_t{sizeof(Element)}, x.stride_k, kVectorBytes);
+    if constexpr (sizeof(Element) == 2) {
+      if (x.numbers != nullptr)
+        return vectors ? launch_rows<Element, true, true>(problem, stream)
+                       : launch_rows<Element, false, true>(problem, stream);
+    }
+    vectors ? launch_rows<Element, true, false>(problem, stream) : launch_rows<Element, false, false>(problem, stream);
   });
 }
 

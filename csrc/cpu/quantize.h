@@ -1,0 +1,14 @@
+// Quantizing on CPU tensors: the Device of entry/quantize.h, as other entries need it too.
+#pragma once
+
+#include "core/elementwise_problems.h"
+#include "cpu/device.h"
+
+namespace tileon {
+
+struct CpuQuantize : CpuDevice {
+  static void run(const QuantizeProblem& problem, const Tensor& x);
+  static void run(const Nvfp4RowsProblem& problem, const Tensor& x);
+};
+
+}  // namespace tileon

@@ -1,0 +1,98 @@
+// The entry point of a layer whose activations are quantized at each call: _quantized_linear, written once over the
+// Devices of products.h and of quantize.h. The first of them says besides
+//
+//   Device::takes_numbers(problem, format)  whether the product, of a weight that alone has scales, by the numbers that
+//                                           `format` makes of the rows is expected to take less than that by their
+//                                           codes
+//
+// Both products have the same terms: the numbers are what the codes stand for.
+#pragma once
+
+#include <torch/csrc/stable/library.h>
+
+#include <optional>
+#include <string>
+
+#include "entry/products.h"
+#include "entry/quantize.h"
+
+namespace tileon {
+
+template <typename ProductDevice, typename QuantizeDevice>
+struct QuantizedLinearEntry {
+  using Products = ProductEntries<ProductDevice>;
+  using Quantize = QuantizeEntry<QuantizeDevice>;
+
+  // The arguments of a call but for how the rows are quantized.
+  struct Layer {
+    const Tensor& x;
+    const Tensor& b;
+    const Tensor& scale_b;
+    const std::optional<Tensor>& bias;
+    const std::string& activation;
+    double slope;
+    bool fast_accum;
+
+    ProductArguments product(const Tensor& a, const std::optional<Tensor>& scale_a,
+                             const std::optional<Tensor>& factor) const {
+      return block_scaled_arguments(a, b, scale_a, scale_b, bias, factor, activation, slope, x.scalar_type(),
+                                    fast_accum);
+    }
+  };
+
+  // Of rows of nvfp4 each has a global scale of its own.
+  static FreshResult linear(const Tensor& x, const Tensor& b, const Tensor& scale_b, const std::string& format,
+                            const std::optional<Tensor>& bias, const std::optional<Tensor>& global_scale,
+                            const std::string& scale_rounding, const std::string& activation, double slope,
+                            bool fast_accum) {
+    const QuantizeProblem rows = check_quantize({x, format, std::nullopt, scale_rounding});
+    const Layer layer{x, b, scale_b, bias, activation, slope, fast_accum};
+    if (has_numbers(rows.format, rows.dtype) &&
+        ProductDevice::takes_numbers(check_block_scaled(layer.product(x, std::nullopt, global_scale)), rows.format, x))
+      return by_numbers(layer, rows.format, global_scale, scale_rounding);
+    return rows.format == Format::kNvfp4 ? by_rows_of_nvfp4(layer, global_scale) : by_codes(layer, rows, global_scale);
+  }
+
+  static void add_to(RegisteredKernels::Library& m) {
+    RegisteredKernels::add_with_compiled(m, "_quantized_linear", TORCH_BOX(&QuantizedLinearEntry::linear));
+  }
+
+ private:
+  static FreshResult by_numbers(const Layer& layer, Format format, const std::optional<Tensor>& global_scale,
+                                const std::string& scale_rounding) {
+    const auto [numbers, row_scales] = Quantize::rounded(layer.x, info(format).name, global_scale, scale_rounding);
+    const bool has_row_scales = TensorView(row_scales).sizes[0] == TensorView(layer.x).sizes[0];
+    const std::optional<Tensor> factor = has_row_scales ? std::optional(row_scales) : std::nullopt;
+    return product_of(layer.product(numbers, std::nullopt, factor));
+  }
+
+  static FreshResult by_rows_of_nvfp4(const Layer& layer, const std::optional<Tensor>& global_scale) {
+    Nvfp4RowsProblem problem = check_quantize_nvfp4_rows(layer.x, global_scale);
+    const QuantizedRows rows = bind_outputs(problem, layer.x);
+    return quantize_and_multiply(problem, layer, rows.data, rows.scale, rows.row_scales);
+  }
+
+  static FreshResult by_codes(const Layer& layer, QuantizeProblem problem, const std::optional<Tensor>& global_scale) {
+    const Quantized rows = bind_outputs(problem, layer.x);
+    return quantize_and_multiply(problem, layer, rows.data, rows.scale, global_scale);
+  }
+
+  // After the rules of the product.
+  template <typename QuantizeProblemOfRows>
+  static FreshResult quantize_and_multiply(const QuantizeProblemOfRows& problem, const Layer& layer, const Tensor& data,
+                                           const Tensor& scale, const std::optional<Tensor>& factor) {
+    const std::optional<Tensor> scale_a = scale;
+    const ProductArguments arguments = layer.product(data, scale_a, factor);
+    Problem product = check_block_scaled(arguments);
+    QuantizeDevice::require("_quantized_linear");
+    QuantizeDevice::run(problem, layer.x);
+    return Products::fresh(product, arguments, -1);
+  }
+
+  static FreshResult product_of(const ProductArguments& arguments) {
+    Problem problem = check_block_scaled(arguments);
+    return Products::fresh(problem, arguments, -1);
+  }
+};
+
+}  // namespace tileon
