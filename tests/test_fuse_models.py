@@ -77,11 +77,14 @@ def gradients(model: Callable[[Tensor], Tensor], parameters: list[nn.Parameter],
     return [result.detach(), *torch.autograd.grad(result.square().sum(), parameters)]
 
 
+MATMUL = ("tileon::matmul", "tileon::_matmul_compiled")  # in eager mode, and in inductor's programs
+
+
 def calls_of_matmul(run: Callable[[], Any]) -> int:
     """How often the op ran, by torch's profiler: what a graph holds, its compilation could still lose."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profile:
         run()
-    return sum(event.count for event in profile.key_averages() if event.key == "tileon::matmul")
+    return sum(event.count for event in profile.key_averages() if event.key in MATMUL)
 
 
 # name: (the model, its input, how many products torch.compile sees, how many torch.export sees). torch.compile leaves

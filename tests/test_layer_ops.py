@@ -68,14 +68,17 @@ def test_a_plain_call_passes_by_autograd_and_gives_the_same(
             assert seen == []
         with monkeypatch.context() as patch:
             patch.setattr(layer_ops, "is_below", lambda *_: False)
-            assert torch.equal(layer(x), result)
+            if device.type == "cpu" or weight_only:
+                assert torch.equal(layer(x), result)
+            else:  # of one op a GPU may multiply numbers in the place of codes
+                torch.testing.assert_close(layer(x), result, rtol=1e-2, atol=1e-2)
     assert not result.requires_grad
 
 
 @each_mode
 def test_a_full_memory_has_its_type(monkeypatch: pytest.MonkeyPatch, weight_only: bool) -> None:
     layer, x = layer_of("mxfp8", weight_only), numbers()
-    monkeypatch.setattr(layer_ops, "_below", layer_ops.LayerOps(refuse, refuse, refuse))
+    monkeypatch.setattr(layer_ops, "_below", layer_ops.LayerOps(*[refuse] * len(layer_ops.OPS)))
     for mode in MODES.values():
         with mode(), pytest.raises(torch.OutOfMemoryError):
             layer(x)

@@ -60,6 +60,11 @@ CALLS: dict[str, tuple[dict[str, Make], tuple[str, ...]]] = {
     "_block_scaled_matmul_prepared": ({**MXFP8, "prepared_b": ones(8, dtype=U8)}, (*MXFP8, "prepared_b")),
     "quantize": ({"x": ones(2, 32), "format": value("mxfp8")}, ("x",)),
     "_quantize_nvfp4_rows": ({"x": ones(2, 32)}, ("x",)),
+    "_round_to_format": ({"x": ones(2, 32, dtype=torch.float16), "format": value("mxfp8")}, ("x",)),
+    "_quantized_linear": (
+        {"x": ones(3, 64), "b": MXFP8["b"], "scale_b": MXFP8["scale_b"], "format": value("mxfp8")},
+        ("x", "b", "scale_b"),
+    ),
     "dequantize": (
         {"data": MXFP8["a"], "scale": MXFP8["scale_a"], "format": value("mxfp8")},
         ("data", "scale"),
@@ -96,6 +101,8 @@ SPEAKERS = {
     "_matmul_with_preactivation": "matmul",
     "_block_scaled_matmul_prepared": "block_scaled_matmul",
     "_quantize_nvfp4_rows": "quantize",
+    "_round_to_format": "quantize",
+    "_quantized_linear": "block_scaled_matmul",
 }
 
 # Ops whose `scale_a` may be None, and must be a tensor only where `a` is codes, as it is in CALLS.
@@ -104,6 +111,8 @@ TAKES_NO_SCALE_A = ("block_scaled_matmul", "block_scaled_matmul.out")
 
 def expected(op: str, name: str, got: str = "None") -> str:
     speaker = op.partition(".")[0] if name == "prepared_b" else SPEAKERS.get(op, op.partition(".")[0])
+    if (op, name) == ("_quantized_linear", "x"):
+        speaker = "quantize"
     where = " where `a` is float8_e4m3fn" if got == "None" and name == "scale_a" and op in TAKES_NO_SCALE_A else ""
     return f"{speaker}: `{name}` must be a tensor{where}, got {got}"
 

@@ -98,24 +98,22 @@ struct QuantizedRows {
   Tensor data, scale, row_scales;
 };
 
-// The numbers that codes and scales stand for, in the dtype of x. Rows with a scale of their own, `row_scales`
-// (rows, 1), are to be multiplied by that besides; of the mx formats it has no element.
+// The numbers that codes and packed scales stand for, in the dtype of x. Rows of nvfp4 are to be multiplied by
+// `row_scales` besides, (rows, 1); of the other formats it has no element.
 struct RoundedRows {
   Tensor numbers, row_scales;
 };
 
-// Whether numbers of 16 bits hold what the format makes of x but for scales of whole rows.
-constexpr bool has_numbers(Format format, DType x) {
-  return x != DType::kFloat32 && (has_packed_scales(format) || (info(format).rows == 1 && info(format).vec == 0));
-}
+// Whether numbers of the dtype of x hold what the format makes of them: a power of two times a short code, or a short
+// code times another one.
+constexpr bool has_numbers(Format format, DType x) { return x != DType::kFloat32 && has_packed_scales(format); }
 
 // Fresh outputs, which the problem then writes.
 inline RoundedRows bind_numbers(QuantizeProblem& problem, const Tensor& x) {
-  const int64_t rows = has_packed_scales(problem.format) && problem.format != Format::kNvfp4 ? 0 : problem.rows;
+  const int64_t rows = problem.format == Format::kNvfp4 ? problem.rows : 0;
   RoundedRows out{allocate("quantize", x, {2, {problem.rows, problem.k}}, scalar_type(problem.dtype)),
                   allocate("quantize", x, {2, {rows, 1}}, ScalarType::Float)};
   problem.numbers = out.numbers.mutable_data_ptr();
-  problem.scale = out.row_scales.mutable_data_ptr();
   return out;
 }
 

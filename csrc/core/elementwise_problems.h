@@ -26,9 +26,9 @@ struct QuantizeProblem {
   uint8_t* data = nullptr;              // [rows][k / elements per byte]
   // Packed, of packed_bytes(); the kernel writes the padding too, as 0. Or float32, [scale_rows()][cols()]
   void* scale = nullptr;
-  // On a GPU, in place of data and packed scales: [rows][k] of the dtype of x, code times scale; where the scale is a
-  // whole row's, which is written as ever, the code alone.
+  // On a GPU, in place of data and packed scales: [rows][k] of the dtype of x, code times scale.
   void* numbers = nullptr;
+  bool may_overlap = false;  // on a GPU: whether kernels may begin before the one in front of them has ended
 
   constexpr int64_t cols() const { return blocks_in(k, info(format).vec); }
   constexpr int64_t scale_rows() const { return blocks_in(rows, info(format).rows); }

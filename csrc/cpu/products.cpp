@@ -10,9 +10,9 @@
 
 #include "cpu/choice.h"
 #include "cpu/device.h"
-#include "cpu/quantize.h"
 #include "cpu/fold.h"
 #include "cpu/magnitudes.h"
+#include "cpu/quantize.h"
 #include "cpu/sums.h"
 #include "cpu/tiles/block.h"
 #include "cpu/tiles/multiply.h"
@@ -103,7 +103,7 @@ struct Cpu : CpuDevice {
     require_prepared("_prepare_block_scaled");
   }
 
-  static bool takes_numbers(const Problem&, Format, const Tensor&) { return false; }
+  static bool takes_numbers(const Problem&, Format, int) { return false; }
 
   static void run(const Problem& problem, const ProductArguments& arguments, AtenTensorHandle to,
                   AtenTensorHandle also_to, int64_t) {

@@ -6,6 +6,7 @@
 #include "entry/layers.h"
 #include "entry/products.h"
 #include "entry/quantize.h"
+#include "entry/quantized_linear.h"
 
 namespace tileon {
 namespace {
@@ -17,7 +18,7 @@ struct NoCuda {
   }
   [[noreturn]] static void require_config(const char* op, int64_t) { require(op); }
   [[noreturn]] static void require_prepared(const char* op) { require(op); }
-  static bool takes_numbers(const Problem&, Format, const Tensor&) { return false; }
+  static bool takes_numbers(const Problem&, Format, int) { return false; }
   [[noreturn]] static Tensor prepare(const Problem&, PreparedForm, const Tensor&) { require("_prepare_block_scaled"); }
 
   template <typename... Arguments>
@@ -26,6 +27,10 @@ struct NoCuda {
 
 }  // namespace
 }  // namespace tileon
+
+TILEON_KERNELS(CompositeExplicitAutograd, m) {
+  m.impl("_multiplies_numbers", TORCH_BOX(&tileon::multiplies_numbers<tileon::NoCuda>));
+}
 
 TILEON_KERNELS(CUDA, m) {
   tileon::ProductEntries<tileon::NoCuda>::add_to(m);

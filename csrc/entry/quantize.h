@@ -48,6 +48,7 @@ struct QuantizeEntry {
                              const std::string& scale_rounding) {
     if (format == info(Format::kNvfp4).name) {
       Nvfp4RowsProblem problem = check_quantize_nvfp4_rows(x, global_scale);
+      check_scale_rounding(scale_rounding, Format::kNvfp4);
       return run_rounding(problem, problem.quantize, x);
     }
     QuantizeProblem problem = check_quantize({x, format, global_scale, scale_rounding});
@@ -81,7 +82,8 @@ struct QuantizeEntry {
            info(quantize.format).name);
     Device::require("_round_to_format");
     const RoundedRows out = bind_numbers(quantize, x);
-    if constexpr (std::is_same_v<Problem, Nvfp4RowsProblem>) problem.row_scales = static_cast<float*>(quantize.scale);
+    if constexpr (std::is_same_v<Problem, Nvfp4RowsProblem>)
+      problem.row_scales = static_cast<float*>(out.row_scales.mutable_data_ptr());
     Device::run(problem, x);
     return out;
   }

@@ -1,7 +1,8 @@
 // The entry point of a layer whose activations are quantized at each call: _quantized_linear, written once over the
 // Devices of products.h and of quantize.h. The first of them says besides
 //
-//   Device::takes_numbers(problem, format)  whether the product, of a weight that alone has scales, by the numbers that
+//   Device::takes_numbers(problem, format, device)  whether the product, of a weight that alone has scales, by the
+//   numbers that
 //                                           `format` makes of the rows is expected to take less than that by their
 //                                           codes
 //
@@ -48,13 +49,14 @@ struct QuantizedLinearEntry {
     const QuantizeProblem rows = check_quantize({x, format, std::nullopt, scale_rounding});
     const Layer layer{x, b, scale_b, bias, activation, slope, fast_accum};
     if (has_numbers(rows.format, rows.dtype) &&
-        ProductDevice::takes_numbers(check_block_scaled(layer.product(x, std::nullopt, global_scale)), rows.format, x))
+        ProductDevice::takes_numbers(check_block_scaled(layer.product(x, std::nullopt, global_scale)), rows.format,
+                                     x.get_device_index()))
       return by_numbers(layer, rows.format, global_scale, scale_rounding);
     return rows.format == Format::kNvfp4 ? by_rows_of_nvfp4(layer, global_scale) : by_codes(layer, rows, global_scale);
   }
 
   static void add_to(RegisteredKernels::Library& m) {
-    RegisteredKernels::add_with_compiled(m, "_quantized_linear", TORCH_BOX(&QuantizedLinearEntry::linear));
+    m.impl("_quantized_linear", TORCH_BOX(&QuantizedLinearEntry::linear));
   }
 
  private:
@@ -94,5 +96,31 @@ struct QuantizedLinearEntry {
     return Products::fresh(problem, arguments, -1);
   }
 };
+
+// ---- for torch's compiler, whose programs call the ops that a layer's call is made of ----
+
+// Of (m, k) of `dtype`, which `format` quantizes, by (n, k) of `format_of_b`, both with packed scales.
+template <typename ProductDevice>
+bool multiplies_numbers(int64_t device, int64_t m, int64_t n, int64_t k, const std::string& format,
+                        const std::string& format_of_b, ScalarType dtype, bool fast_accum) {
+  constexpr const char* kOp = "_multiplies_numbers";
+  const Format of_a = check_name(kOp, "format", kFormats, format).format;
+  const FormatInfo& of_b = check_name(kOp, "format_of_b", kFormats, format_of_b);
+  const auto number = dtype_of(dtype);
+  if (!number || !is_number_dtype(dtype) || !has_numbers(of_a, *number) || !has_packed_scales(of_b.format))
+    return false;
+  Problem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.a = {{nullptr, k, 1, 0}, *number, {}};
+  problem.b = {{nullptr, k / elements_per_byte(of_b.dtype), 1, 0},
+               of_b.dtype,
+               {nullptr, of_b.scale, of_b.vec, packed_scales(k / of_b.vec)}};
+  problem.out_dtype = *number;
+  problem.out = packed_output(nullptr, problem);
+  problem.fast_accum = fast_accum;
+  return ProductDevice::takes_numbers(problem, of_a, static_cast<int>(device));
+}
 
 }  // namespace tileon

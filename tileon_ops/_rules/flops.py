@@ -30,6 +30,10 @@ def _block_scaled_matmul(a: Tensor, b: Tensor, *_: Any, **__: Any) -> Size:
     return 2 * a.shape[0] * elements_in_a_row(a) * b.shape[0]
 
 
+def _quantized_linear(x: Tensor, b: Tensor, *_: Any, **__: Any) -> Size:
+    return 2 * x.shape[0] * x.shape[1] * b.shape[0]
+
+
 def _block_scaled_backward(grad: Tensor, b: Tensor, *_: Any, **__: Any) -> Size:
     return 2 * grad.shape[0] * elements_in_a_row(b) * b.shape[0]
 
@@ -41,6 +45,7 @@ _FORMULAS = {
     "block_scaled_matmul": _block_scaled_matmul,
     "_block_scaled_matmul_with_config": _block_scaled_matmul,
     "_block_scaled_matmul_prepared": _block_scaled_matmul,
+    "_quantized_linear": _quantized_linear,
     "_block_scaled_backward": _block_scaled_backward,
 }
 
@@ -49,7 +54,8 @@ def _register() -> None:
     try:
         flop_counter = sys.modules[_MODULE]
         compiled = {compiled_name(op): _FORMULAS[op] for op in OPS if op in _FORMULAS}
-        for op, formula in {**_FORMULAS, **compiled}.items():  # raw: with the tensors, whose dtype tells how many elements a byte holds
+        for op, formula in {**_FORMULAS, **compiled}.items():
+            # raw: with the tensors, whose dtype tells how many elements a byte holds
             flop_counter.register_flop_formula(getattr(torch.ops.tileon, op), get_raw=True)(formula)
     except Exception as error:  # torch's, or somebody's who has registered the ops: torch's compiler imports the module
         warnings.warn(

@@ -19,7 +19,11 @@ from torch import Tensor
 _library = torch.library.Library("tileon", "IMPL")
 
 # Of private ops that share a public one's rules: how their names begin.
-_SPEAKERS = {"_matmul_with": "matmul", "_block_scaled_matmul_": "block_scaled_matmul", "_quantize_": "quantize"}
+_SPEAKERS = {
+    "_matmul_with": "matmul",
+    "_block_scaled_matmul_": "block_scaled_matmul",
+    "_quantized_linear": "block_scaled_matmul",
+}
 
 
 def _name_of(kind: type) -> str:
@@ -45,6 +49,8 @@ def _required(implementation: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _speaker(op: str, argument: str) -> str:
     """The op that a message names: the public one, whose rules a private one shares; overloads have one name."""
+    if argument == "x":
+        return "quantize"
     if argument != "prepared_b":
         for begin, public in _SPEAKERS.items():
             if op.startswith(begin):
@@ -91,7 +97,8 @@ def _without_kernel(op: str, implementation: Callable[..., Any]) -> Callable[...
                     f"{_speaker(op, name)}: `{name}` must be on a CPU or a CUDA GPU, got a tensor on {tensor.device}"
                 )
         name, tensor = next(iter(tensors.items()))
-        raise RuntimeError(f"{_speaker(op, name)}: there are no kernels for tensors as `{name}` is, {tensor.dtype}")
+        op_name = op.partition(".")[0]  # of another op there may be kernels
+        raise RuntimeError(f"{op_name}: there are no kernels for tensors as `{name}` is, {tensor.dtype}")
 
     return kernel
 

@@ -15,8 +15,8 @@ out      `out=` and its version counter (out.py)                 the op without 
 autocast the op below its autocast rule (autocast.py)            torch.autocast(..., enabled=False)
 ======== ======================================================= ======================================================
 
-What stands alone has its own words on what is done without it. Three are looked up at their first use, as they take long
-to import: inductor's class of passes and its lowerings, and what DTensor keeps of an op.
+What stands alone has its own words on what is done without it. Three are looked up at their first use, as they take
+long to import: inductor's class of passes and its lowerings, and what DTensor keeps of an op.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Inductor(NamedTuple):
     fallback_handler: Callable[..., Any]
     get_layout_constraint_tag: Callable[..., Any]
     tag_to_layout_constraint: Callable[..., Any]
-    graph_state: Any  # has `aot_compilation`
+    graph_state: Any  # has `aot_compilation`, `current_node` and, of the graph that is being lowered, `graph`
 
 
 def of_inductor() -> Inductor | None:
@@ -171,10 +171,24 @@ def of_inductor() -> Inductor | None:
     try:
         lowering = [pkgutil.resolve_name(f"torch._inductor.lowering:{name}") for name in Inductor._fields[:-1]]
         graph_state = pkgutil.resolve_name("torch._inductor.virtualized:V")
-        _ = graph_state.aot_compilation
+        _ = graph_state.aot_compilation, type(graph_state).current_node
     except (AttributeError, ImportError):
         return None
-    return Inductor(*lowering, graph_state)
+    return Inductor._make([*lowering, graph_state])
+
+
+def expected_size(size: Any, otherwise: int) -> int:
+    """What a size that may be a symbol is expected to be, for a choice that may be wrong: `otherwise` where nothing is
+    known of it, or where this torch has neither function that tells."""
+    if isinstance(size, int):
+        return size
+    for name in ("optimization_hint", "hint_int"):
+        try:
+            tell = pkgutil.resolve_name(f"torch.fx.experimental.symbolic_shapes:{name}")
+        except AttributeError:
+            continue
+        return int(tell(size, otherwise))
+    return otherwise
 
 
 def of_dtensor() -> tuple[Any, Any]:

@@ -228,13 +228,26 @@ class BlockScaledLinear(nn.Module):
         if self.weight_only and dtype == torch.float32:
             output = self._in_float32(rows)
         else:
-            product = self._of_numbers if self.weight_only else self._of_quantized
+            if self.weight_only:
+                product = self._of_numbers
+            else:
+                product = self._by_one_op if is_below and not layer_ops.is_watched() else self._of_quantized
             output = layer_ops.call_below(product, rows, dtype) if is_below else product(layer_ops.OPS, rows, dtype)
         return output if input.dim() == 2 else output.view(*input.shape[:-1], self.out_features)
 
     def _of_numbers(self, ops: LayerOps, rows: Tensor, dtype: torch.dtype) -> Tensor:
         a = rows if rows.dtype == dtype else rows.to(dtype)  # `to` takes 3 us to find that out
         return self._multiply(ops, a, None, self._buffers["global_scale"])
+
+    def _by_one_op(self, ops: LayerOps, rows: Tensor, dtype: torch.dtype) -> Tensor:
+        """As _of_quantized, where `dtype` is that of the rows, as it is without autocast."""
+        form, buffers, options = LAYER_FORMATS[self.format], self._buffers, self._options()
+        if form.rounds_input_scales and self.scale_rounding != "floor":
+            options["scale_rounding"] = self.scale_rounding
+        output: Tensor = ops.linear(
+            rows, buffers["data"], buffers["scale"], form.input, buffers["bias"], buffers["global_scale"], **options
+        )
+        return output
 
     def _of_quantized(self, ops: LayerOps, rows: Tensor, dtype: torch.dtype) -> Tensor:
         form, factor = LAYER_FORMATS[self.format], self._buffers["global_scale"]
@@ -250,12 +263,18 @@ class BlockScaledLinear(nn.Module):
         self, ops: LayerOps, a: Tensor, scale_a: Tensor | None, factor: Tensor | None, **options: Any
     ) -> Tensor:
         buffers: dict[str, Any] = self._buffers  # which an attribute of a module finds last, and slowly
-        if self.fast_accum:  # each option takes 0.4 us or more
+        options |= self._options()
+        output: Tensor = ops.multiply(a, buffers["data"], scale_a, buffers["scale"], buffers["bias"], factor, **options)
+        return output
+
+    def _options(self) -> dict[str, Any]:
+        """Of a product, less those that have their defaults: each takes 0.4 us or more."""
+        options: dict[str, Any] = {}
+        if self.fast_accum:
             options["fast_accum"] = True
         if self.activation != "none":
             options |= {"activation": self.activation, "slope": self.slope}
-        output: Tensor = ops.multiply(a, buffers["data"], scale_a, buffers["scale"], buffers["bias"], factor, **options)
-        return output
+        return options
 
     def _in_float32(self, rows: Tensor) -> Tensor:
         form = LAYER_FORMATS[self.format].weight

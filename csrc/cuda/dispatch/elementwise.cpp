@@ -5,6 +5,7 @@
 
 #include "cuda/dispatch/device.h"
 #include "cuda/elementwise/elementwise.h"
+#include "cuda/runtime/dependent_launch.h"
 #include "entry/epilogue_backward.h"
 #include "entry/quantize.h"
 #include "tuning/kernel_log.h"
@@ -26,6 +27,11 @@ void run_on_device(const char* op, const Problem& problem, const Tensor& like, i
   log_call(problem);
 }
 
+// On Hopper the kernels that quantize wait by themselves for the one before them, and let the next one begin.
+bool may_overlap(const Tensor& x) {
+  return gpu_of("quantize", x.get_device_index()).image >= 90 && use_dependent_launch();
+}
+
 struct Cuda : CudaQuantize {
   using CudaQuantize::run;
   static void run(const DequantizeProblem& problem, const Tensor& data) {
@@ -45,12 +51,16 @@ struct Cuda : CudaQuantize {
 
 }  // namespace
 
-void CudaQuantize::run(const QuantizeProblem& problem, const Tensor& x) {
+void CudaQuantize::run(const QuantizeProblem& given, const Tensor& x) {
+  QuantizeProblem problem = given;
+  problem.may_overlap = may_overlap(x);
   run_on_device(problem.numbers == nullptr ? "quantize" : "_round_to_format", problem, x, quantize_workspace(problem),
                 [&](void* workspace, cudaStream_t stream) { run_quantize(problem, workspace, stream); });
 }
 
-void CudaQuantize::run(const Nvfp4RowsProblem& problem, const Tensor& x) {
+void CudaQuantize::run(const Nvfp4RowsProblem& given, const Tensor& x) {
+  Nvfp4RowsProblem problem = given;
+  problem.quantize.may_overlap = may_overlap(x);
   run_on_device(problem.quantize.numbers == nullptr ? "_quantize_nvfp4_rows" : "_round_to_format", problem.quantize, x,
                 0, [&](void*, cudaStream_t stream) { run_quantize_nvfp4_rows(problem, stream); });
 }
@@ -59,6 +69,7 @@ void CudaQuantize::run(const Nvfp4RowsProblem& problem, const Tensor& x) {
 
 TILEON_KERNELS(CUDA, m) {
   tileon::QuantizeEntry<tileon::Cuda>::add_to(m);
-  m.impl("_round_to_format", TORCH_BOX(&tileon::QuantizeEntry<tileon::Cuda>::round_to_format));
+  tileon::RegisteredKernels::add_with_compiled(m, "_round_to_format",
+                                               TORCH_BOX(&tileon::QuantizeEntry<tileon::Cuda>::round_to_format));
   tileon::EpilogueBackwardEntry<tileon::Cuda>::add_to(m);
 }

@@ -23,6 +23,7 @@ constexpr Backend kNoKernels{90,
 const Backend kDenseBackend = kNoKernels, kBlockScaledBackend = kNoKernels;
 
 bool is_fold_faster(const Problem&, const Gpu&) { return false; }
+bool are_numbers_faster(const Problem&, Format, const Gpu&) { return false; }
 
 const char* why_not_prepare_weight(const Problem&, const Gpu&) {
   return "this library was built without Hopper's kernels";

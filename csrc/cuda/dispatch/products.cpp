@@ -16,7 +16,6 @@
 #include "cuda/elementwise/elementwise.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/sm80.h"
-#include "cuda/sm90/heuristics/rounded_rows.h"
 #include "cuda/sm90/sm90.h"
 #include "entry/layers.h"
 #include "entry/products.h"
@@ -194,12 +193,10 @@ struct Cuda : CudaDevice {
   static void require_prepared(const char*) {}
 
   // Of kernels of Hopper's alone, and not where results are batch invariant: rows beyond some number go by codes.
-  static bool takes_numbers(const Problem& problem, Format format, const Tensor& x) {
+  static bool takes_numbers(const Problem& problem, Format format, int device) {
     if (is_batch_invariant.load(std::memory_order_relaxed)) return false;
-    const Gpu& gpu = gpu_of("_quantized_linear", x.get_device_index());
-    const Backend& hopper = sm90::kBlockScaledBackend;
-    return is_for(hopper, gpu) && sm90::are_numbers_faster(format, problem) &&
-           hopper.choose_config(problem, gpu).config >= 0;
+    const Gpu& gpu = gpu_of("_quantized_linear", device);
+    return is_for(sm90::kBlockScaledBackend, gpu) && sm90::are_numbers_faster(problem, format, gpu);
   }
 
   // Runs config `index` of the table or, where `index` is negative, the library's choice; where the choice's memory
@@ -298,4 +295,7 @@ TILEON_KERNELS(CUDA, m) {
   m.impl("_block_scaled_matmul_candidates", TORCH_BOX(&tileon::of_block_scaled<&tileon::candidates>));
 }
 
-TILEON_KERNELS(CompositeExplicitAutograd, m) { m.impl("_explain_matmul", TORCH_BOX(&tileon::explain)); }
+TILEON_KERNELS(CompositeExplicitAutograd, m) {
+  m.impl("_explain_matmul", TORCH_BOX(&tileon::explain));
+  m.impl("_multiplies_numbers", TORCH_BOX(&tileon::multiplies_numbers<tileon::Cuda>));
+}

@@ -10,6 +10,7 @@
 #include "cuda/elementwise/lane_codes.cuh"
 #include "cuda/elementwise/lane_numbers.cuh"
 #include "cuda/elementwise/row_walk.cuh"
+#include "cuda/ptx/shared.cuh"
 
 namespace tileon {
 namespace {
@@ -48,6 +49,8 @@ TILEON_HOST_DEVICE int64_t padded_rows(const QuantizeProblem& problem) {
 template <Format kFormat, typename Element, bool kVectors, bool kToNumbers>
 __global__ void __launch_bounds__(Walk::kThreads, kVectors ? Walk::kResident : 1)
     quantize(const __grid_constant__ QuantizeProblem problem) {
+  ptx::grid_dependency_wait();
+  ptx::grid_dependency_launch();
   constexpr FormatInfo format = info(kFormat);
   constexpr uint8_t scale_nan = format.scale == ScaleType::kE8M0 ? kE8M0NaN : kE4M3NaN;
   AccumulatorScale<kFormat> scaling(problem);

@@ -30,20 +30,6 @@ template <DType kElement, typename Element, bool kVectors>
 struct Lanes {
   const QuantizeProblem& problem;
 
-  // The codes of a lane's numbers.
-  __device__ __forceinline__ void encode(const LaneNumbers<Element>& lane, float inverse,
-                                         uint32_t (&words)[kLaneElements / 4]) const {
-#pragma unroll
-    for (int i = 0; i < kLaneElements / 4; ++i)
-      words[i] = inverse == 0.0f ? 0 : encode_four(lane.two(2 * i), lane.two(2 * i + 1), inverse);
-  }
-
-  // The numbers that codes are; all of either dtype are bfloat16 and float16.
-  static __device__ __forceinline__ Element number_of(uint8_t code) {
-    if constexpr (kElement == DType::kInt8) return round_to<Element>(static_cast<float>(static_cast<int8_t>(code)));
-    return round_to<Element>(__half2float(__half(__nv_cvt_fp8_to_halfraw(code, __NV_E4M3))));
-  }
-
   // How many of a lane's numbers are in the row; 0 or less where none is.
   __device__ __forceinline__ int count(int64_t k) const {
     return static_cast<int>(min(problem.k - k, static_cast<int64_t>(kLaneElements)));
@@ -80,7 +66,9 @@ struct Lanes {
 
   __device__ __forceinline__ void store(const LaneNumbers<Element>& lane, int64_t row, int64_t k, float inverse) const {
     uint32_t words[kLaneElements / 4];
-    encode(lane, inverse, words);
+#pragma unroll
+    for (int i = 0; i < kLaneElements / 4; ++i)
+      words[i] = inverse == 0.0f ? 0 : encode_four(lane.two(2 * i), lane.two(2 * i + 1), inverse);
     uint8_t* to = problem.data + row * problem.k + k;
     if constexpr (kVectors) {
       if (count(k) > 0) *reinterpret_cast<uint4*>(to) = {words[0], words[1], words[2], words[3]};
@@ -91,24 +79,6 @@ struct Lanes {
     }
   }
 
-  __device__ __forceinline__ void store_numbers(const LaneNumbers<Element>& lane, int64_t row, int64_t k,
-                                                float inverse) const {
-    uint32_t words[kLaneElements / 4];
-    encode(lane, inverse, words);
-    LaneNumbers<Element> numbers;
-#pragma unroll
-    for (int i = 0; i < kLaneElements; ++i)
-      numbers.numbers[i] = number_of(static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4))));
-    Element* to = static_cast<Element*>(problem.numbers) + row * problem.k + k;
-    if constexpr (kVectors) {
-      if (count(k) > 0) *reinterpret_cast<LaneNumbers<Element>*>(to) = numbers;
-    } else {
-#pragma unroll
-      for (int i = 0; i < kLaneElements; ++i)
-        if (i < count(k)) to[i] = numbers.numbers[i];
-    }
-  }
-
   __device__ __forceinline__ void store_scale(int64_t index, const Float32Scale& scale) const {
     static_cast<float*>(problem.scale)[index] = scale.scale;
   }
@@ -116,9 +86,11 @@ struct Lanes {
 
 // ---- a scale for each row: of kRowWarps warps, whose lanes keep their first numbers in registers ----
 
-template <DType kElement, typename Element, bool kVectors, bool kToNumbers, int kRowWarps>
+template <DType kElement, typename Element, bool kVectors, int kRowWarps>
 __global__ void __launch_bounds__(kThreads, 1) quantize_rows(const __grid_constant__ QuantizeProblem problem) {
   constexpr int rows_at_once = kWalkWarps / kRowWarps, row_threads = 32 * kRowWarps, step = kRowWarps * kSpan;
+  ptx::grid_dependency_wait();
+  ptx::grid_dependency_launch();
   const Lanes<kElement, Element, kVectors> lanes{problem};
   const int64_t row = static_cast<int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / row_threads;
   const int64_t end = row < problem.rows ? problem.k : 0, first_k = threadIdx.x % row_threads * kLaneElements;
@@ -128,25 +100,18 @@ __global__ void __launch_bounds__(kThreads, 1) quantize_rows(const __grid_consta
   for (int64_t k = first_k + step; k < end; k += step)
     amax = ptx::max_nan(amax, lane_amax(lanes.load(row, k).magnitudes()));
   const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kRowWarps>(amax)));
-  const auto store = [&](const LaneNumbers<Element>& lane, int64_t k) {
-    if constexpr (kToNumbers) {
-      lanes.store_numbers(lane, row, k, scale.inverse);
-    } else {
-      lanes.store(lane, row, k, scale.inverse);
-    }
-  };
   if (first_k == 0 && row < problem.rows) lanes.store_scale(row, scale);
-  if (first_k < end) store(first, first_k);
-  for (int64_t k = first_k + step; k < end; k += step) store(lanes.load(row, k), k);
+  if (first_k < end) lanes.store(first, row, first_k, scale.inverse);
+  for (int64_t k = first_k + step; k < end; k += step) lanes.store(lanes.load(row, k), row, k, scale.inverse);
 }
 
-template <DType kElement, typename Element, bool kVectors, bool kToNumbers>
+template <DType kElement, typename Element, bool kVectors>
 void launch_rows(const QuantizeProblem& problem, cudaStream_t stream) {
   if (problem.rows == 0) return;
   const auto launch = [&](auto warps) {
     launch_kernel("launching a kernel that quantizes rows",
-                  one_cta_for_each((problem.rows * warps + kWalkWarps - 1) / kWalkWarps, stream),
-                  &quantize_rows<kElement, Element, kVectors, kToNumbers, decltype(warps)::value>, problem);
+                  one_cta_for_each((problem.rows * warps + kWalkWarps - 1) / kWalkWarps, problem.may_overlap, stream),
+                  &quantize_rows<kElement, Element, kVectors, decltype(warps)::value>, problem);
   };
   // As many warps as have the row in their registers, of two sizes and one for all longer rows.
   if (problem.k <= kSpan) return launch(std::integral_constant<int, 1>());
@@ -161,6 +126,8 @@ using Walk = RowWalk<kLaneElements, 2, 4>;
 template <DType kElement, typename Element, bool kVectors>
 __global__ void __launch_bounds__(kThreads, 1) quantize_row_blocks(const __grid_constant__ QuantizeProblem problem) {
   static_assert(Walk::kSpanElements % kSide == 0);
+  ptx::grid_dependency_wait();
+  ptx::grid_dependency_launch();
   const Lanes<kElement, Element, kVectors> lanes{problem};
   const int64_t cols = blocks_in(problem.k, kSide);
   Walk::walk(problem.rows, [&](int64_t row, int64_t begin) {
@@ -189,6 +156,8 @@ void launch_row_blocks(const QuantizeProblem& problem, cudaStream_t stream) {
 template <DType kElement, typename Element, bool kVectors>
 __global__ void __launch_bounds__(kThreads, 1) quantize_tiles(const __grid_constant__ QuantizeProblem problem) {
   constexpr int rows_at_once = kThreads / kLanesPerBlock, steps = kSide / rows_at_once;
+  ptx::grid_dependency_wait();
+  ptx::grid_dependency_launch();
   const Lanes<kElement, Element, kVectors> lanes{problem};
   const auto cols = static_cast<unsigned>(blocks_in(problem.k, kSide));
   const int64_t first_row = blockIdx.x / cols * int64_t{kSide} + threadIdx.x / kLanesPerBlock;
@@ -213,7 +182,7 @@ template <DType kElement, typename Element, bool kVectors>
 void launch_tiles(const QuantizeProblem& problem, cudaStream_t stream) {
   const int64_t tiles = problem.scale_rows() * problem.cols();
   if (tiles == 0) return;
-  launch_kernel("launching a kernel that quantizes blocks", one_cta_for_each(tiles, stream),
+  launch_kernel("launching a kernel that quantizes blocks", one_cta_for_each(tiles, problem.may_overlap, stream),
                 &quantize_tiles<kElement, Element, kVectors>, problem);
 }
 
@@ -260,6 +229,8 @@ template <typename Element, bool kVectors>
 __global__ void __launch_bounds__(kThreads, 1)
     find_amax(const __grid_constant__ QuantizeProblem problem, const __grid_constant__ TensorWalk walk,
               float* __restrict__ parts) {
+  ptx::grid_dependency_wait();
+  ptx::grid_dependency_launch();
   const Lanes<DType::kInt8, Element, kVectors> lanes{problem};
   float amax = 0;
   walk.walk([&](int64_t row, int64_t k) { amax = ptx::max_nan(amax, lane_amax(lanes.load(row, k).magnitudes())); });
@@ -272,6 +243,8 @@ template <DType kElement, typename Element, bool kVectors>
 __global__ void __launch_bounds__(kThreads, 1)
     quantize_tensor(const __grid_constant__ QuantizeProblem problem, const __grid_constant__ TensorWalk walk,
                     const float* __restrict__ parts) {
+  ptx::grid_dependency_wait();
+  ptx::grid_dependency_launch();
   const Lanes<kElement, Element, kVectors> lanes{problem};
   float amax = 0;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) amax = ptx::max_nan(amax, parts[i]);
@@ -283,7 +256,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 template <DType kElement, typename Element, bool kVectors>
 void launch_tensor(const QuantizeProblem& problem, float* parts, cudaStream_t stream) {
   const TensorWalk walk(problem);
-  const LaunchConfig launch{.grid = dim3(static_cast<unsigned>(walk.ctas)), .threads = kThreads, .stream = stream};
+  const LaunchConfig launch{.grid = dim3(static_cast<unsigned>(walk.ctas)),
+                            .threads = kThreads,
+                            .stream = stream,
+                            .may_overlap = problem.may_overlap};
   launch_kernel("launching a kernel that finds the largest magnitude", launch, &find_amax<Element, kVectors>, problem,
                 walk, parts);
   launch_kernel("launching a kernel that quantizes a tensor", launch, &quantize_tensor<kElement, Element, kVectors>,
@@ -297,10 +273,7 @@ void launch(const QuantizeProblem& problem, void* workspace, cudaStream_t stream
   const FormatInfo& format = info(problem.format);
   if (format.rows == 0)
     return launch_tensor<kElement, Element, kVectors>(problem, static_cast<float*>(workspace), stream);
-  if constexpr (sizeof(Element) == 2) {
-    if (problem.numbers != nullptr) return launch_rows<kElement, Element, kVectors, true>(problem, stream);
-  }
-  if (format.vec == 0) return launch_rows<kElement, Element, kVectors, false>(problem, stream);
+  if (format.vec == 0) return launch_rows<kElement, Element, kVectors>(problem, stream);
   if constexpr (kElement == DType::kFloat8E4M3) {
     format.rows == 1 ? launch_row_blocks<kElement, Element, kVectors>(problem, stream)
                      : launch_tiles<kElement, Element, kVectors>(problem, stream);

@@ -10,6 +10,7 @@
 #include "cuda/elementwise/lane_codes.cuh"
 #include "cuda/elementwise/lane_numbers.cuh"
 #include "cuda/elementwise/row_walk.cuh"
+#include "cuda/ptx/shared.cuh"
 
 namespace tileon {
 namespace {
@@ -179,6 +180,8 @@ struct LaneRow {
 template <typename Config>
 __global__ void __launch_bounds__(kWalkWarps * 32, Config::kResident)
     quantize_nvfp4_rows(const __grid_constant__ Nvfp4RowsProblem problem) {
+  ptx::grid_dependency_wait();
+  ptx::grid_dependency_launch();
   constexpr int rows_at_once = kWalkWarps / Config::kRowWarps;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / Config::kRowThreads;
   const int64_t first = threadIdx.x % Config::kRowThreads * kLaneElements;
@@ -205,7 +208,7 @@ void launch_rows(const Nvfp4RowsProblem& problem, cudaStream_t stream) {
   const auto launch = [&]<int kRowWarps, int kBlocks>() {
     constexpr int rows_at_once = kWalkWarps / kRowWarps;
     launch_kernel("launching a kernel that quantizes rows",
-                  one_cta_for_each((rows + rows_at_once - 1) / rows_at_once, stream),
+                  one_cta_for_each((rows + rows_at_once - 1) / rows_at_once, x.may_overlap, stream),
                   &quantize_nvfp4_rows<RowConfig<Element, kVectors, kToNumbers, kRowWarps, kBlocks>>, problem);
   };
   // As many warps as have the row in their registers, of two sizes and one for all longer rows.

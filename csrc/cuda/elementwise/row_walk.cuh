@@ -60,15 +60,19 @@ void launch_row_walk(const Problem& problem, int64_t rows, int64_t elements, cud
   if (segments > kMaxGridX) throw std::runtime_error("tileon: rows of more than 2^41 elements");
   const dim3 grid(static_cast<unsigned>(segments),
                   static_cast<unsigned>(std::min((rows + kWalkWarps - 1) / kWalkWarps, kMaxGridY)));
-  launch_kernel("launching a kernel that quantizes", {.grid = grid, .threads = Walk::kThreads, .stream = stream},
-                kKernel, problem);
+  LaunchConfig launch{.grid = grid, .threads = Walk::kThreads, .stream = stream};
+  if constexpr (requires { problem.may_overlap; }) launch.may_overlap = problem.may_overlap;
+  launch_kernel("launching a kernel that quantizes", launch, kKernel, problem);
 }
 
 // A CTA for each of so many parts of a matrix.
-inline LaunchConfig one_cta_for_each(int64_t count, cudaStream_t stream) {
+inline LaunchConfig one_cta_for_each(int64_t count, bool may_overlap, cudaStream_t stream) {
   constexpr int64_t kMaxGridX = 0x7fffffff;
   if (count > kMaxGridX) throw std::runtime_error("tileon: more than 2^31 blocks to quantize");
-  return {.grid = dim3(static_cast<unsigned>(count)), .threads = kWalkWarps * 32, .stream = stream};
+  return {.grid = dim3(static_cast<unsigned>(count)),
+          .threads = kWalkWarps * 32,
+          .stream = stream,
+          .may_overlap = may_overlap};
 }
 
 }  // namespace tileon

@@ -5,6 +5,7 @@
 #include "cuda/common/kernel_choice.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/recent_choices.h"
+#include "cuda/sm90/heuristics/rounded_rows.h"
 #include "cuda/sm90/heuristics/shared_tiles.h"
 #include "cuda/sm90/launch/launch_sharing.h"
 #include "cuda/sm90/layout/kernel_params.h"
@@ -290,6 +291,10 @@ const Backend kBlockScaledBackend{.min_capability = 90,
 // Most calls allow no fold, and make no key of a remembered choice.
 bool is_fold_faster(const Problem& problem, const Gpu& gpu) {
   return may_fold_pay(problem) && fold_pays_once(problem, gpu) != 0;
+}
+
+bool are_numbers_faster(const Problem& problem, Format format, const Gpu& gpu) {
+  return numbers_pay_once(problem, gpu, static_cast<int>(format)) != 0;
 }
 
 void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {

@@ -17,6 +17,10 @@ extern const Backend kDenseBackend, kBlockScaledBackend;
 // kBlockScaledBackend.
 bool is_fold_faster(const Problem& problem, const Gpu& gpu);
 
+// Whether rows that `format` quantizes are expected to be multiplied sooner as the numbers that their codes stand for,
+// which are the problem's a, by a weight that alone has scales.
+bool are_numbers_faster(const Problem& problem, Format format, const Gpu& gpu);
+
 // Why a weight, the problem's b, cannot be prepared on this GPU; null where it can. The problem's m is 0.
 const char* why_not_prepare_weight(const Problem& problem, const Gpu& gpu);
 // Fills a weight's buffer; `scratch` has prepare_weight_scratch_bytes.

@@ -30,6 +30,8 @@ _WHY = {
     "_block_scaled_matmul_prepared": _QUANTIZED,
     "quantize": _QUANTIZED,
     "_quantize_nvfp4_rows": _QUANTIZED,
+    "_round_to_format": _QUANTIZED,
+    "_quantized_linear": _QUANTIZED,
     "dequantize": _QUANTIZED,
     "pack_scales": _QUANTIZED,
     "unpack_scales": _QUANTIZED,

@@ -15,6 +15,7 @@ from tileon_ops._rules.fake import (
     matmul,
     prepared,
     quantize,
+    quantized_linear,
 )
 from tileon_ops._rules.fake.checks import Implementations
 from tileon_ops._rules.required import with_check
@@ -26,6 +27,7 @@ IMPLEMENTATIONS: Implementations = {
     **block_scaled_backward.IMPLEMENTATIONS,
     **prepared.IMPLEMENTATIONS,
     **quantize.IMPLEMENTATIONS,
+    **quantized_linear.IMPLEMENTATIONS,
 }
 
 

@@ -1,9 +1,11 @@
-"""quantize, its companion for rows of nvfp4, dequantize, pack_scales and unpack_scales without data.
+"""quantize, its companions for layers, dequantize, pack_scales and unpack_scales without data.
 
 The rules are those of csrc/checks/quantize.h, in its order and its words.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -92,14 +94,12 @@ def _is_known(condition: bool | torch.SymBool) -> bool:
     return statically_known_true(condition) or statically_known_false(condition)
 
 
-def _quantize(
-    x: Tensor, format: str, global_scale: Tensor | None = None, *, scale_rounding: str = "floor"
-) -> tuple[Tensor, Tensor]:
+def check_quantize(x: Tensor, format: str, global_scale: Tensor | None, scale_rounding: str) -> Format:
+    """RuntimeError as the op itself raises it."""
     check(x.dim() == 2, f"quantize: `x` must be 2-D (rows, k), got {x.dim()}-D")
     _check_number_dtype("quantize", "x", x.dtype)
     known = _check_format("quantize", format)
-    rows, k = x.shape
-    _check_k("quantize", "x", k, known)
+    _check_k("quantize", "x", x.shape[1], known)
     _check_own_global_scale("quantize", global_scale, x, "x", known)
     check(
         scale_rounding in _SCALE_ROUNDINGS,
@@ -109,16 +109,57 @@ def _quantize(
         E8M0 in known.scales or scale_rounding == "floor",
         f'quantize: `scale_rounding` must be floor for {format}, got "{scale_rounding}"',
     )
-    data = x.new_empty((rows, k // known.per_byte), dtype=known.elements[0])
-    shape = _packed_shape(rows, k // known.vec) if known.has_packed_scales else known.scale_shape(rows, k)
-    return data, x.new_empty(shape, dtype=known.scales[0])
+    return known
+
+
+def check_nvfp4_rows(x: Tensor, global_scale: Tensor | None) -> Format:
+    """The same of rows that have a global scale each."""
+    known = check_quantize(x, "nvfp4", None, "floor")
+    if global_scale is not None:
+        check_global_scale("quantize", global_scale, x, "x", x.shape[0])
+    return known
+
+
+def codes(
+    x: Tensor, format: Format, packed_shape: Callable[[Size, Size], tuple[Size, ...]] = packed_scale_shape
+) -> tuple[Tensor, Tensor]:
+    """Fresh data and scales for x."""
+    rows, k = x.shape
+    shape = packed_shape(rows, k // format.vec) if format.has_packed_scales else format.scale_shape(rows, k)
+    data = x.new_empty((rows, k // format.per_byte), dtype=format.elements[0])
+    return data, x.new_empty(shape, dtype=format.scales[0])
+
+
+def scales_of_rows(x: Tensor) -> Tensor:
+    """Fresh global scales, one for each row."""
+    return x.new_empty((x.shape[0], 1), dtype=torch.float32)
+
+
+def _quantize(
+    x: Tensor, format: str, global_scale: Tensor | None = None, *, scale_rounding: str = "floor"
+) -> tuple[Tensor, Tensor]:
+    return codes(x, check_quantize(x, format, global_scale, scale_rounding), _packed_shape)
 
 
 def _quantize_nvfp4_rows(x: Tensor, global_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    data, scale = _quantize(x, "nvfp4")
-    if global_scale is not None:
-        check_global_scale("quantize", global_scale, x, "x", x.shape[0])
-    return data, scale, x.new_empty((x.shape[0], 1), dtype=torch.float32)
+    data, scale = codes(x, check_nvfp4_rows(x, global_scale), _packed_shape)
+    return data, scale, scales_of_rows(x)
+
+
+def has_numbers(format: Format, dtype: torch.dtype) -> bool:
+    """Whether numbers of the dtype of x hold what the format makes of them."""
+    return dtype != torch.float32 and format.has_packed_scales
+
+
+def _round_to_format(
+    x: Tensor, format: str, global_scale: Tensor | None = None, *, scale_rounding: str = "floor"
+) -> tuple[Tensor, Tensor]:
+    is_nvfp4 = format == "nvfp4"
+    if is_nvfp4:
+        check_nvfp4_rows(x, global_scale)
+    known = check_quantize(x, format, None if is_nvfp4 else global_scale, scale_rounding)
+    check(has_numbers(known, x.dtype), f"_round_to_format: no numbers of {dtype_name(x.dtype)} hold {format}")
+    return x.new_empty(x.shape), scales_of_rows(x) if is_nvfp4 else x.new_empty((0, 1), dtype=torch.float32)
 
 
 def _dequantize(
@@ -195,6 +236,7 @@ def _unpack_scales(packed: Tensor, rows: Size, cols: Size) -> Tensor:
 IMPLEMENTATIONS: Implementations = {
     "quantize": _quantize,
     "_quantize_nvfp4_rows": _quantize_nvfp4_rows,
+    "_round_to_format": _round_to_format,
     "dequantize": _dequantize,
     "pack_scales": _pack_scales,
     "unpack_scales": _unpack_scales,

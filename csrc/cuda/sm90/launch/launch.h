@@ -7,12 +7,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <type_traits>
 
 #include "core/formats.h"
 #include "cuda/common/kernel_choice.h"
+#include "cuda/runtime/dependent_launch.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm90/heuristics/bf16x6.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
@@ -76,16 +75,6 @@ struct KernelHandle {
   std::atomic<KernelFunction<Params>> function = nullptr;
   std::atomic<uint64_t> allowed = 0;
 };
-
-// Whether TILEON_PDL lets a kernel start while the one before it in the stream still runs: all of them wait for it
-// before they touch memory.
-inline bool use_dependent_launch() {
-  static const bool use = [] {
-    const char* setting = std::getenv("TILEON_PDL");
-    return setting == nullptr || std::strcmp(setting, "0") != 0;
-  }();
-  return use;
-}
 
 // A column of the grid is a cluster. A kernel that takes more shared memory than any may have is given by its handle,
 // with the current GPU.
