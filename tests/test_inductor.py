@@ -191,7 +191,6 @@ def test_a_package_calls_the_public_op(tmp_path: pathlib.Path) -> None:
         written = b"".join(package.read(name) for name in package.namelist())
     assert b"tileon::matmul" in written
     assert b"tileon::_matmul_compiled" not in written
-    assert torch.equal(torch._inductor.aoti_load_package(path)(*tensors), product(*tensors))
 
 
 @pytest.mark.parametrize("op", inductor.OPS)

@@ -156,6 +156,45 @@ class TestProduct:
         assert torch.equal(result[::3].isnan(), torch.zeros_like(result[::3], dtype=torch.bool))
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0), reason="of Hopper's kernels alone"
+)
+class TestWay:
+    """The numbers of few rows are multiplied, and the codes of many."""
+
+    def kernel(self, fmt: str, m: int, dtype: torch.dtype = torch.bfloat16) -> str:
+        of = weight(fmt, 4096, 4096, "cuda")
+        op(*of.operands(rows(m, 4096, dtype, "cuda")))
+        return tileon_ops.last_kernel()
+
+    @pytest.mark.parametrize("fmt", [*MX_FORMATS, "nvfp4"])
+    def test_of_few_rows(self, fmt: str) -> None:
+        form, own = FORMATS[fmt]
+        assert self.kernel(fmt, 4).startswith("sm90_weight_direct_")
+        assert ops._multiplies_numbers(0, 4, 4096, 4096, form, own, torch.bfloat16, False)
+
+    @pytest.mark.parametrize("fmt", MX_FORMATS)
+    def test_of_many_rows(self, fmt: str) -> None:
+        form, own = FORMATS[fmt]
+        assert not ops._multiplies_numbers(0, 1000, 4096, 4096, form, own, torch.bfloat16, False)
+        op_kernel = self.kernel(fmt, 1000)
+        by_two_ops(*weight(fmt, 4096, 4096, "cuda").operands(rows(1000, 4096, torch.bfloat16, "cuda")))
+        assert op_kernel == tileon_ops.last_kernel()
+
+    @pytest.mark.parametrize("fmt", ["fp8_row", "int8_row"])
+    def test_of_scales_that_numbers_do_not_hold(self, fmt: str) -> None:
+        assert "weight" not in self.kernel(fmt, 4)
+        assert not ops._multiplies_numbers(0, 4, 4096, 4096, fmt, fmt, torch.bfloat16, False)
+
+    def test_of_float32(self) -> None:
+        assert "weight" not in self.kernel("mxfp8", 4, torch.float32)
+
+    def test_under_batch_invariance(self) -> None:
+        with tileon_ops.batch_invariant():
+            assert "weight_direct" not in self.kernel("mxfp8", 4)
+
+
 def _empty_weight(fmt: str, n: int, k: int, device: torch.device) -> tuple[str, Tensor, Tensor, Tensor]:
     form, own = FORMATS[fmt]
     x = torch.ones(n, k, device=device)

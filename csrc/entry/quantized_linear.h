@@ -48,10 +48,12 @@ struct QuantizedLinearEntry {
                             bool fast_accum) {
     const QuantizeProblem rows = check_quantize({x, format, std::nullopt, scale_rounding});
     const Layer layer{x, b, scale_b, bias, activation, slope, fast_accum};
-    if (has_numbers(rows.format, rows.dtype) &&
-        ProductDevice::takes_numbers(check_block_scaled(layer.product(x, std::nullopt, global_scale)), rows.format,
-                                     x.get_device_index()))
-      return by_numbers(layer, rows.format, global_scale, scale_rounding);
+    if (has_numbers(rows.format, rows.dtype)) {
+      Problem problem = check_block_scaled(layer.product(x, std::nullopt, global_scale));
+      problem.out = packed_output(nullptr, problem);  // the choice asks how its rows are stored
+      if (ProductDevice::takes_numbers(problem, rows.format, x.get_device_index()))
+        return by_numbers(layer, rows.format, global_scale, scale_rounding);
+    }
     return rows.format == Format::kNvfp4 ? by_rows_of_nvfp4(layer, global_scale) : by_codes(layer, rows, global_scale);
   }
 

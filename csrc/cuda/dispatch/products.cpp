@@ -194,7 +194,7 @@ struct Cuda : CudaDevice {
 
   // Of kernels of Hopper's alone, and not where results are batch invariant: rows beyond some number go by codes.
   static bool takes_numbers(const Problem& problem, Format format, int device) {
-    if (is_batch_invariant.load(std::memory_order_relaxed)) return false;
+    if (is_batch_invariant.load(std::memory_order_relaxed) || problem.products() == 0) return false;
     const Gpu& gpu = gpu_of("_quantized_linear", device);
     return is_for(sm90::kBlockScaledBackend, gpu) && sm90::are_numbers_faster(problem, format, gpu);
   }

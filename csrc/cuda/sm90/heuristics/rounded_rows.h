@@ -3,8 +3,8 @@
 //
 // Quantizing to numbers is one launch, as quantizing to codes is. Numbers need no decoding, and none of the passes that
 // prepare codes; codes are shorter, and kernels for many rows multiply them faster. Found by 756 products of an H200, 9
-// weights by 20 to 24 numbers of rows (codes_or_numbers.csv.xz): what is chosen here takes 0.2 to 0.7 % more than the
-// faster way, by format; codes alone took 6 to 13 % more.
+// weights by 20 to 24 numbers of rows (codes_or_numbers.csv.xz): what is chosen takes 0.3 to 0.9 % more than the faster
+// way, by format, and 0.1 to 0.9 % more for 5 other weights; codes alone take 7 to 15 % more.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +39,11 @@ inline Problem with_codes(const Problem& numbers, Format format) {
 }
 
 // 1 where the numbers are expected to take less; else 0. `numbers` is a product of 16 bits by a weight that alone has
-// scales; `format` is a Format.
+// scales, none of its sizes 0; `format` is a Format.
 inline int numbers_pay(const Problem& numbers, const Gpu& gpu, int format) {
   const bool is_nvfp4 = format == static_cast<int>(Format::kNvfp4),
              is_mxfp4 = format == static_cast<int>(Format::kMxfp4);
-  if (numbers.k == 0 || (!is_nvfp4 && numbers.m > kMaxRoundedRows)) return 0;
+  if (!is_nvfp4 && numbers.m > kMaxRoundedRows) return 0;
   const auto codes_ns = [&] { return cheapest_of_two(with_codes(numbers, static_cast<Format>(format)), gpu).ns; };
   const int direct = choose_direct_weight(numbers, gpu);
   if (direct >= 0) {
