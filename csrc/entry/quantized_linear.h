@@ -64,9 +64,10 @@ struct QuantizedLinearEntry {
  private:
   static FreshResult by_numbers(const Layer& layer, Format format, const std::optional<Tensor>& global_scale,
                                 const std::string& scale_rounding) {
-    const auto [numbers, row_scales] = Quantize::rounded(layer.x, info(format).name, global_scale, scale_rounding);
-    const bool has_row_scales = TensorView(row_scales).sizes[0] == TensorView(layer.x).sizes[0];
-    const std::optional<Tensor> factor = has_row_scales ? std::optional(row_scales) : std::nullopt;
+    const bool has_row_scales = format == Format::kNvfp4;
+    const auto [numbers, row_scales] = Quantize::rounded(
+        layer.x, info(format).name, has_row_scales ? global_scale : std::optional<Tensor>(), scale_rounding);
+    const std::optional<Tensor> factor = has_row_scales ? std::optional(row_scales) : global_scale;
     return product_of(layer.product(numbers, std::nullopt, factor));
   }
 

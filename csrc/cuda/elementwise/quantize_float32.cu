@@ -84,9 +84,9 @@ struct Lanes {
   }
 };
 
-// ---- a scale for each row: of kRowWarps warps, whose lanes keep their first numbers in registers ----
+// ---- a scale for each row: of kRowWarps warps, whose lanes keep their first kHeld shares of it in registers ----
 
-template <DType kElement, typename Element, bool kVectors, int kRowWarps>
+template <DType kElement, typename Element, bool kVectors, int kRowWarps, int kHeld>
 __global__ void __launch_bounds__(kThreads, 1) quantize_rows(const __grid_constant__ QuantizeProblem problem) {
   constexpr int rows_at_once = kWalkWarps / kRowWarps, row_threads = 32 * kRowWarps, step = kRowWarps * kSpan;
   ptx::grid_dependency_wait();
@@ -94,29 +94,38 @@ __global__ void __launch_bounds__(kThreads, 1) quantize_rows(const __grid_consta
   const Lanes<kElement, Element, kVectors> lanes{problem};
   const int64_t row = static_cast<int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / row_threads;
   const int64_t end = row < problem.rows ? problem.k : 0, first_k = threadIdx.x % row_threads * kLaneElements;
-  LaneNumbers<Element> first = {};
-  if (first_k < end) first = lanes.load(row, first_k);
-  float amax = lane_amax(first.magnitudes());
-  for (int64_t k = first_k + step; k < end; k += step)
-    amax = ptx::max_nan(amax, lane_amax(lanes.load(row, k).magnitudes()));
+  const int64_t rest_k = first_k + kHeld * step;
+  LaneNumbers<Element> held[kHeld] = {};
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i)
+    if (first_k + i * step < end) held[i] = lanes.load(row, first_k + i * step);
+  float amax = 0;
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) amax = ptx::max_nan(amax, lane_amax(held[i].magnitudes()));
+  for (int64_t k = rest_k; k < end; k += step) amax = ptx::max_nan(amax, lane_amax(lanes.load(row, k).magnitudes()));
   const Float32Scale scale = float32_scale<kElement>(bits_of(warps_amax<kRowWarps>(amax)));
   if (first_k == 0 && row < problem.rows) lanes.store_scale(row, scale);
-  if (first_k < end) lanes.store(first, row, first_k, scale.inverse);
-  for (int64_t k = first_k + step; k < end; k += step) lanes.store(lanes.load(row, k), row, k, scale.inverse);
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i)
+    if (first_k + i * step < end) lanes.store(held[i], row, first_k + i * step, scale.inverse);
+  for (int64_t k = rest_k; k < end; k += step) lanes.store(lanes.load(row, k), row, k, scale.inverse);
 }
 
 template <DType kElement, typename Element, bool kVectors>
 void launch_rows(const QuantizeProblem& problem, cudaStream_t stream) {
   if (problem.rows == 0) return;
-  const auto launch = [&](auto warps) {
-    launch_kernel("launching a kernel that quantizes rows",
-                  one_cta_for_each((problem.rows * warps + kWalkWarps - 1) / kWalkWarps, problem.may_overlap, stream),
-                  &quantize_rows<kElement, Element, kVectors, decltype(warps)::value>, problem);
+  const auto launch = [&]<int kRowWarps, int kHeld>() {
+    launch_kernel(
+        "launching a kernel that quantizes rows",
+        one_cta_for_each((problem.rows * kRowWarps + kWalkWarps - 1) / kWalkWarps, problem.may_overlap, stream),
+        &quantize_rows<kElement, Element, kVectors, kRowWarps, kHeld>, problem);
   };
-  // As many warps as have the row in their registers, of two sizes and one for all longer rows.
-  if (problem.k <= kSpan) return launch(std::integral_constant<int, 1>());
-  if (problem.k <= 4 * kSpan) return launch(std::integral_constant<int, 4>());
-  launch(std::integral_constant<int, kWalkWarps>());
+  // As few warps as have the row in their registers, and so the more rows under way at once.
+  constexpr int few = sizeof(Element) == 2 ? 2 : 1, many = 2 * few;
+  if (problem.k <= few * kSpan) return launch.template operator()<1, few>();
+  if (problem.k <= 4 * few * kSpan) return launch.template operator()<4, few>();
+  if (problem.k <= kWalkWarps * few * kSpan) return launch.template operator()<kWalkWarps, few>();
+  launch.template operator()<kWalkWarps, many>();
 }
 
 // ---- a scale for 128 numbers of a row ----

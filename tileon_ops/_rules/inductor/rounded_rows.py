@@ -23,6 +23,7 @@ from tileon_ops._rules.inductor.compiled_ops import CompiledOp
 
 _ROWS_OF_NVFP4 = "_quantize_nvfp4_rows"
 _PRODUCT = "block_scaled_matmul"
+_OPERANDS = ("a", "b", "scale_a", "scale_b", "bias", "global_scale")  # the product's arguments by position
 _EXPECTED_ROWS = 8192  # where a symbol tells nothing
 
 
@@ -87,7 +88,8 @@ class _Rounding:
         given |= {"a": rounded.numbers, "scale_a": None}
         if rows.target is self._ops[_ROWS_OF_NVFP4].op:
             given["global_scale"] = rounded.row_scales
-        return self._product.write(*(given.pop(name, None) for name in self._product.names[:6]), **given)
+        operands = [given.pop(name, None) for name in _OPERANDS]
+        return self._product.write(*operands, **given)
 
     def _rounded(self) -> dict[torch.fx.Node, _Rounded]:
         """Of this graph, by the nodes that quantize."""
