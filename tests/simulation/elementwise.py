@@ -74,10 +74,35 @@ def quantize_problem(simulation: Simulation, rows: int, k: int, form: Format, dt
     outputs = [exact(simulation, bytes_of(part), at_end) for part in (expected.data, pack(expected.scale))]
     addresses = [output.data.ctypes.data for output in outputs]
     struct = STRUCTURES["Quantize"](
-        rows, k, FORMATS.index(form), rceil, dtype, kept[0].ctypes.data, k, 1, address, 0, *addresses
+        rows, k, FORMATS.index(form), rceil, dtype, kept[0].ctypes.data, k, 1, address, 0, *addresses, None, True
     )
     text = f"{rows} x {k} {DTYPES[dtype]} to {form.name}, {'rceil' if rceil else 'floor'}"
     return problem_of(simulation, QUANTIZE, struct, outputs, text, kept)
+
+
+def numbers_problem(simulation: Simulation, rows: int, k: int, form: Format, dtype: int, rceil: bool) -> Problem:
+    """What the codes stand for, none of which is NaN."""
+    at_end = k != 96
+    x = finite(wide_values(rows, k, TORCH_TYPES[dtype], seed=rows))
+    kept = [simulation.array_of(bytes_of(x), at_end)]
+    codes = expected_quantize(x, form, None, "rceil" if rceil else "floor")
+    expected = expected_dequantize(codes.data, codes.scale, form, None, TORCH_TYPES[dtype])
+    outputs = [numbers_output(simulation, expected, at_end)]
+    addresses = [array.ctypes.data for array in (kept[0], outputs[0].data)]
+    struct = STRUCTURES["Quantize"](
+        rows, k, FORMATS.index(form), rceil, dtype, addresses[0], k, 1, None, 0, None, None, addresses[1], True
+    )
+    text = f"{rows} x {k} {DTYPES[dtype]} to numbers of {form.name}, {'rceil' if rceil else 'floor'}"
+    return problem_of(simulation, QUANTIZE, struct, outputs, text, kept)
+
+
+def numbers_output(simulation: Simulation, expected: torch.Tensor, at_end: bool) -> Output:
+    """Of 16 bits; the largest number stands for what is beyond float16."""
+    largest = torch.finfo(expected.dtype).max
+    bounded = torch.where(expected.isinf(), expected.sign() * largest, expected)
+    values = bounded.double().numpy().ravel()
+    dtype = TORCH_TYPES.index(expected.dtype)
+    return Output(simulation.array(values.size, NUMPY_TYPES[dtype], at_end), dtype, values, values)
 
 
 def dequantize_problem(simulation: Simulation, rows: int, k: int, form: Format, dtype: int, packed: bool) -> Problem:
@@ -128,11 +153,29 @@ def nvfp4_rows_problem(
     addresses = [output.data.ctypes.data for output in outputs]
     dtype, strides = TORCH_TYPES.index(x.dtype), (1, rows) if transposed else (k, 1)
     quantize = STRUCTURES["Quantize"](
-        rows, k, FORMATS.index(NVFP4), 0, dtype, kept[0].ctypes.data, *strides, None, 0, *addresses[:2]
+        rows, k, FORMATS.index(NVFP4), 0, dtype, kept[0].ctypes.data, *strides, None, 0, *addresses[:2], None, True
     )
     of_factor = (None, 0) if factor is None else (kept[1].ctypes.data, int(factor.numel() > 1))
     struct = STRUCTURES["Nvfp4Rows"](quantize, *of_factor, addresses[2])
     text = f"{rows} x {k} {DTYPES[dtype]} to nvfp4 by rows{', transposed' if transposed else ''}"
+    return problem_of(simulation, NVFP4_ROWS, struct, outputs, text, kept)
+
+
+def numbers_of_nvfp4_rows_problem(simulation: Simulation, x: torch.Tensor) -> Problem:
+    rows, k = x.shape
+    kept = [simulation.array_of(bytes_of(x.reshape(-1)), at_end=True)]
+    data, _, own = nvfp4_rows(x, None)
+    scale = torch.cat([expected_quantize(x[i : i + 1], NVFP4, own[i]).scale for i in range(rows)])
+    outputs = [
+        numbers_output(simulation, expected_dequantize(data, scale, NVFP4, None, x.dtype), True),
+        exact(simulation, bytes_of(own), at_end=True),
+    ]
+    dtype, addresses = TORCH_TYPES.index(x.dtype), [output.data.ctypes.data for output in outputs]
+    quantize = STRUCTURES["Quantize"](
+        rows, k, FORMATS.index(NVFP4), 0, dtype, kept[0].ctypes.data, k, 1, None, 0, None, None, addresses[0], True
+    )
+    struct = STRUCTURES["Nvfp4Rows"](quantize, None, 0, addresses[1])
+    text = f"{rows} x {k} {DTYPES[dtype]} to numbers of nvfp4 by rows"
     return problem_of(simulation, NVFP4_ROWS, struct, outputs, text, kept)
 
 
@@ -144,6 +187,8 @@ def nvfp4_rows_problems(simulation: Simulation, rows: int, k: int) -> Iterator[P
             x[rows // 2] = 0
         for transposed, factor in ((False, None), (False, torch.tensor([0.37])), (True, torch.rand(rows, 1) + 0.1)):
             yield nvfp4_rows_problem(simulation, x, factor, nvfp4_rows(x, factor), transposed)
+        if dtype != torch.float32:
+            yield numbers_of_nvfp4_rows_problem(simulation, finite(x))
 
 
 def finite(values: torch.Tensor) -> torch.Tensor:
@@ -162,7 +207,9 @@ def quantize_float32_problem(
     strides = (1, rows) if transposed else (k, 1)
     row = len(FORMATS) + FLOAT32_FORMATS.index(form)
     addresses = [output.data.ctypes.data for output in (codes, scales)]
-    struct = STRUCTURES["Quantize"](rows, k, row, 0, dtype, kept[0].ctypes.data, *strides, None, 0, *addresses)
+    struct = STRUCTURES["Quantize"](
+        rows, k, row, 0, dtype, kept[0].ctypes.data, *strides, None, 0, *addresses, None, True
+    )
     text = f"{rows} x {k} {DTYPES[dtype]} to {form.name}{', transposed' if transposed else ''}"
     return problem_of(simulation, QUANTIZE, struct, [codes, scales], text, kept)
 
@@ -259,6 +306,11 @@ def elementwise_problems(simulation: Simulation, sizes: int) -> Iterator[Problem
                     quantize_problem(simulation, rows, k, form, dtype, rounding == "rceil")
                     for rounding in form.roundings
                 )
+                if form is not NVFP4 and TORCH_TYPES[dtype] != torch.float32:
+                    yield from (
+                        numbers_problem(simulation, rows, k, form, dtype, rounding == "rceil")
+                        for rounding in form.roundings
+                    )
                 yield from (dequantize_problem(simulation, rows, k, form, dtype, packed) for packed in (True, False))
         for k_ in (k, 20 * k + 16):
             simulation.free()

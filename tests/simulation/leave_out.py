@@ -31,9 +31,12 @@ from call_sites import KINDS, Site
 from elementwise import (
     EPILOGUE_BACKWARD,
     FLOAT32_FORMATS,
+    NVFP4_ROWS,
     OPERAND_COPY,
     QUANTIZE,
     epilogue_backward_problem,
+    numbers_problem,
+    nvfp4_rows_problems,
     operand_copy_problem,
     quantize_float32_problem,
 )
@@ -48,6 +51,7 @@ from simulation import (
     Simulation,
     dense_problem,
 )
+from small_float_reference import FORMATS
 from types_of_csrc import decode, encode, packed_offsets
 
 # A seed, and whether lanes run one by one.
@@ -314,14 +318,17 @@ def main() -> None:
     gradient = epilogue_backward_problem(simulation, 100, 264, 1, 2, "none", False)
     columns = operand_copy_problem(simulation, 130, 200, 2, 1, 4, 1, 132)
     fours = operand_copy_problem(simulation, 70, 36, 2, 4, 4, 4, 284)
-    row = quantize_float32_problem(simulation, 3, 5000, FLOAT32_FORMATS[1], 2, False)
+    by_float32 = [quantize_float32_problem(simulation, 3, 5000, form, 2, False) for form in FLOAT32_FORMATS[:4]]
+    by_bytes = numbers_problem(simulation, 17, 64, FORMATS[0], 1, False)
+    of_nvfp4 = next(nvfp4_rows_problems(simulation, 17, 64))
     cases = [
         *dense_cases(simulation),
         *block_scaled_cases(simulation),
         case_of("operand_copy", [], columns, ELEMENTWISE, OPERAND_COPY),
         case_of("operand_copy", [], fours, ELEMENTWISE, OPERAND_COPY),
         case_of("epilogue_backward", [], gradient, ELEMENTWISE, EPILOGUE_BACKWARD),
-        case_of("quantize", [], row, ELEMENTWISE, QUANTIZE),
+        *(case_of("quantize", [], problem, ELEMENTWISE, QUANTIZE) for problem in (*by_float32, by_bytes)),
+        case_of("quantize_nvfp4_rows", [], of_nvfp4, ELEMENTWISE, NVFP4_ROWS),
     ]
     search = Search(simulation, [case for case in cases if any(text in case.row for text in arguments.rows)])
     search.look_around()

@@ -32,7 +32,7 @@ for name_, fields_ in {
     "BlockScaled": "m:q n:q k:q scale_type:b vec:i out_dtype:b fast_accum:b a:Scaled b:Scaled prepared_b:Prepared "
     "out:Strides epilogue:Epilogue global_scale:p device_flag:DeviceFlag",
     "Quantize": "rows:q k:q format:b rounding:b dtype:b x:p stride_row:q stride_k:q global_scale:p "
-    "global_scale_stride:q data:p scale:p",
+    "global_scale_stride:q data:p scale:p numbers:p may_overlap:b",
     "Nvfp4Rows": "quantize:Quantize global_scale:p global_scale_stride:q row_scales:p",
     "Dequantize": "rows:q k:q format:b out_dtype:b data:p stride_row:q stride_k:q scale:p scale_strides:ScaleStrides "
     "global_scale:p global_scale_stride:q out:p",
