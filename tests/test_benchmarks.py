@@ -87,6 +87,7 @@ def test_run_all_writes_every_result_file_of_the_committed_folder(tmp_path: path
         "decoded_weights.csv",
         "float16xmxfp4.csv",
         "folded_weights.csv",
+        "codes_or_numbers.csv",
         "direct_and_few_rows.csv",
         "direct_weight.csv",
         "loaded_together.csv",

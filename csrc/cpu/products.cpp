@@ -103,6 +103,7 @@ struct Cpu : CpuDevice {
     require_prepared("_prepare_block_scaled");
   }
 
+  static int index_of(const Tensor&) { return 0; }
   static bool takes_numbers(const Problem&, Format, int) { return false; }
 
   static void run(const Problem& problem, const ProductArguments& arguments, AtenTensorHandle to,

@@ -18,6 +18,7 @@ struct NoCuda {
   }
   [[noreturn]] static void require_config(const char* op, int64_t) { require(op); }
   [[noreturn]] static void require_prepared(const char* op) { require(op); }
+  static int index_of(const Tensor&) { return 0; }
   static bool takes_numbers(const Problem&, Format, int) { return false; }
   [[noreturn]] static Tensor prepare(const Problem&, PreparedForm, const Tensor&) { require("_prepare_block_scaled"); }
 

@@ -1,6 +1,7 @@
 // The entry point of a layer whose activations are quantized at each call: _quantized_linear, written once over the
 // Devices of products.h and of quantize.h. The first of them says besides
 //
+//   Device::index_of(tensor)                        the number of its device
 //   Device::takes_numbers(problem, format, device)  whether the product, of a weight that alone has scales, by the
 //   numbers that
 //                                           `format` makes of the rows is expected to take less than that by their
@@ -51,7 +52,7 @@ struct QuantizedLinearEntry {
     if (has_numbers(rows.format, rows.dtype)) {
       Problem problem = check_block_scaled(layer.product(x, std::nullopt, global_scale));
       problem.out = packed_output(nullptr, problem);  // the choice asks how its rows are stored
-      if (ProductDevice::takes_numbers(problem, rows.format, x.get_device_index()))
+      if (ProductDevice::takes_numbers(problem, rows.format, ProductDevice::index_of(x)))
         return by_numbers(layer, rows.format, global_scale, scale_rounding);
     }
     return rows.format == Format::kNvfp4 ? by_rows_of_nvfp4(layer, global_scale) : by_codes(layer, rows, global_scale);

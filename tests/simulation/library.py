@@ -26,7 +26,7 @@ OUT = build.ROOT / "build" / "simulation"
 # stream: they lie on device 0 of the simulated runtime. How often each must be found, in all files together.
 REPLACED = (
     (r"TILEON_KERNELS\(CUDA, m\)", "TILEON_KERNELS(CPU, m)", 2),
-    (r"[\w.]+\.get_device_index\(\)", "0", 5),
+    (r"[\w.]+\.get_device_index\(\)", "0", 7),
     (r"aoti_torch_get_current_cuda_stream\(device, &stream\) != 0", "false", 1),
 )
 

@@ -192,6 +192,8 @@ Way way_to_run(const Problem& problem, const ProductArguments& arguments, int64_
 struct Cuda : CudaDevice {
   static void require_prepared(const char*) {}
 
+  static int index_of(const Tensor& tensor) { return tensor.get_device_index(); }
+
   // Of kernels of Hopper's alone, and not where results are batch invariant: rows beyond some number go by codes.
   static bool takes_numbers(const Problem& problem, Format format, int device) {
     if (is_batch_invariant.load(std::memory_order_relaxed) || problem.products() == 0) return false;
