@@ -93,13 +93,14 @@ void tileon::define_ops(DefinedOps& m) {
   m.def_with_compiled("_quantize_nvfp4_rows", "(Tensor x, Tensor? global_scale=None) -> (Tensor, Tensor, Tensor)");
   // what the codes of quantize stand for, of nvfp4 those of _quantize_nvfp4_rows, in the dtype of x, 16 bits; and what
   // rows of nvfp4 are to be multiplied by, (rows, 1), else (0, 1). On a GPU alone
-  m.def_with_compiled("_round_to_format",
-                      "(Tensor x, str format, Tensor? global_scale=None, *, str scale_rounding=\"floor\") -> "
-                      "(Tensor, Tensor)");
-  // for layers: block_scaled_matmul of what quantize, or _quantize_nvfp4_rows, makes of x, in the dtype of x
   m.def(
-      "_quantized_linear(Tensor x, Tensor b, Tensor scale_b, str format, Tensor? bias=None, Tensor? global_scale=None, "
-      "*, str scale_rounding=\"floor\", str activation=\"none\", float slope=0.01, bool fast_accum=False) -> Tensor");
+      "_round_to_format(Tensor x, str format, Tensor? global_scale=None, *, str scale_rounding=\"floor\") -> "
+      "(Tensor, Tensor)");
+  // for layers: block_scaled_matmul of what quantize, or _quantize_nvfp4_rows, makes of x, in the dtype of x
+  m.def_with_compiled("_quantized_linear",
+                      "(Tensor x, Tensor b, Tensor scale_b, str format, Tensor? bias=None, Tensor? global_scale=None, "
+                      "*, str scale_rounding=\"floor\", str activation=\"none\", float slope=0.01, "
+                      "bool fast_accum=False) -> Tensor");
   // whether it multiplies the numbers of _round_to_format on that GPU; `b` has packed scales
   m.def(
       "_multiplies_numbers(int device, int m, int n, int k, str format, str format_of_b, ScalarType dtype, "

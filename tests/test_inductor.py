@@ -6,16 +6,17 @@ import pathlib
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from operands import integers, normal
 from torch import Tensor
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch._inductor.utils import run_and_get_code
 
 import tileon_ops
 from tileon_ops._rules import inductor
+from tileon_ops._rules.inductor import quantized_linear
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +72,8 @@ class TestPrograms:
             return tileon_ops.block_scaled_matmul(data, weight, scale, weight_scale, out_dtype=torch.float32)
 
         compiled, x = torch.compile(layer, fullgraph=True), normal(64, 128, dtype=torch.bfloat16, device=device)
-        rounds = device.type == "cuda" and form == "mxfp8"  # an H200: see TestRoundedRows
-        quantize = "_round_to_format_compiled" if rounds else "_quantize_compiled"
-        assert [op for op, _ in calls(lambda: compiled(x))] == [quantize, "_block_scaled_matmul_compiled"]
-        torch.testing.assert_close(compiled(x), layer(x), rtol=1e-5 if rounds else 0, atol=1e-4 if rounds else 0)
+        assert [op for op, _ in calls(lambda: compiled(x))] == ["_quantize_compiled", "_block_scaled_matmul_compiled"]
+        assert torch.equal(compiled(x), layer(x))
 
     def test_of_a_quantized_model(self, device: torch.device) -> None:
         model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
@@ -82,8 +81,8 @@ class TestPrograms:
         compiled, x = torch.compile(model, fullgraph=True), normal(8, 64, dtype=torch.bfloat16, device=device)
         with torch.no_grad():
             called = [op for op, _ in calls(lambda: compiled(x))]
-            quantize = "_quantize_nvfp4_rows_compiled" if device.type == "cpu" else "_round_to_format_compiled"
-            assert called == [quantize, "_block_scaled_matmul_compiled"] * 2
+            by_codes = ["_quantize_nvfp4_rows_compiled", "_block_scaled_matmul_compiled"]
+            assert called == (by_codes if device.type == "cpu" else [LINEAR]) * 2
             assert torch.equal(compiled(x), model(x))
 
     def test_leave_out_arguments_that_have_their_defaults(self, device: torch.device) -> None:
@@ -114,69 +113,149 @@ class TestPrograms:
             torch.compile(product, fullgraph=True)(a, b.t(), bias)
 
 
+Weights = list[tuple[Tensor, Tensor]]
+FORMS = ("mxfp8", "mxfp4", "nvfp4")
+BY_CODES = ["_quantize_compiled", "_block_scaled_matmul_compiled"]
+LINEAR = "_quantized_linear_compiled"
+
+
+def operands_of(form: str, m: int, *columns: int, dtype: torch.dtype, device: str) -> tuple[Tensor, Weights]:
+    weights = [normal(n, 512, dtype=torch.bfloat16, device=device, seed=n) for n in columns]
+    return normal(m, 512, dtype=dtype, device=device), [tileon_ops.quantize(weight, form) for weight in weights]
+
+
+def products(x: Tensor, form: str, weights: Weights, out_dtype: torch.dtype | None) -> tuple[Tensor, ...]:
+    factor = None
+    if form == "nvfp4":
+        a, scale_a, factor = torch.ops.tileon._quantize_nvfp4_rows(x)
+    else:
+        a, scale_a = torch.ops.tileon.quantize(x, form, scale_rounding="rceil")
+    multiply = torch.ops.tileon.block_scaled_matmul
+    return tuple(multiply(a, b, scale_a, scale_b, None, factor, out_dtype=out_dtype) for b, scale_b in weights)
+
+
+class TestQuantizedRows:
+    """A graph that quantizes rows for products, on a CPU as if numbers were the faster way."""
+
+    @pytest.fixture(autouse=True)
+    def _numbers_pay(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(quantized_linear, "numbers_pay", lambda *_: True)
+
+    def called(self, layer: Callable[[Tensor], Any], x: Tensor) -> list[str]:
+        """The ops of the layer's program, whose results are those of the layer, bit by bit."""
+        compiled, found = torch.compile(layer, fullgraph=True), []
+        wanted = layer(x.clone())
+        found = [op for op, _ in calls(lambda: compiled(x.clone()))]
+        torch.testing.assert_close(compiled(x.clone()), wanted, rtol=0, atol=0)
+        return found
+
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+    def test_each_product_is_a_call(self, form: str, dtype: torch.dtype) -> None:
+        x, weights = operands_of(form, 4, 256, 384, dtype=dtype, device="cpu")
+        assert self.called(lambda x: products(x, form, weights, dtype), x) == [LINEAR] * 2
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_a_result_of_another_dtype_is_of_codes(self, form: str) -> None:
+        """As it is without `out_dtype` of bfloat16."""
+        x, weights = operands_of(form, 4, 256, dtype=torch.bfloat16, device="cpu")
+        for out_dtype in (None, torch.float32):
+            torch._dynamo.reset()
+            called = self.called(lambda x: products(x, form, weights, out_dtype), x)  # noqa: B023
+            assert called[1:] == BY_CODES[1:]
+
+    def test_codes_that_others_use_stay(self) -> None:
+        x, ((b, scale_b),) = operands_of("mxfp8", 4, 256, dtype=torch.float16, device="cpu")
+
+        def layer(x: Tensor) -> tuple[Tensor, ...]:
+            a, scale_a = torch.ops.tileon.quantize(x, "mxfp8")
+            return torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b), a.view(torch.uint8)
+
+        assert sorted(self.called(layer, x)) == ["_quantize_compiled", LINEAR]
+
+    def test_rows_of_nvfp4_without_scales_of_their_own_are_codes(self) -> None:
+        x, ((b, scale_b),) = operands_of("nvfp4", 4, 256, dtype=torch.float16, device="cpu")
+
+        def layer(x: Tensor) -> Tensor:
+            a, scale_a = torch.ops.tileon.quantize(x, "nvfp4")
+            return torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b)
+
+        assert self.called(layer, x) == BY_CODES
+
+    def test_bias_factor_and_activation_go_along(self) -> None:
+        x, ((b, scale_b),) = operands_of("mxfp4", 4, 256, dtype=torch.float16, device="cpu")
+        bias, factor = torch.linspace(-1, 1, 256), torch.rand(4, 1) + 0.5
+
+        def layer(x: Tensor) -> Tensor:
+            a, scale_a = torch.ops.tileon.quantize(x, "mxfp4")
+            options = {"bias": bias, "activation": "relu", "fast_accum": True}
+            return torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b, global_scale=factor, **options)
+
+        assert self.called(layer, x) == [LINEAR]
+
+    def test_the_rows_may_be_written_behind_it(self) -> None:
+        x, ((b, scale_b),) = operands_of("mxfp4", 4, 256, dtype=torch.float16, device="cpu")
+
+        def layer(x: Tensor) -> tuple[Tensor, Tensor]:
+            y = x + 1
+            a, scale_a = torch.ops.tileon.quantize(y, "mxfp4")
+            y.index_put_((torch.tensor([0]),), torch.zeros(512, dtype=y.dtype))
+            x.mul_(2)
+            return torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b), y
+
+        assert LINEAR in self.called(layer, x)
+
+    def test_a_weight_that_comes_later_is_multiplied_by_codes(self) -> None:
+        x, ((b, scale_b),) = operands_of("mxfp4", 4, 256, dtype=torch.float16, device="cpu")
+
+        def layer(x: Tensor) -> Tensor:
+            a, scale_a = torch.ops.tileon.quantize(x, "mxfp4")
+            later = (a[:1].view(torch.uint8) | b.view(torch.uint8)).view(b.dtype)
+            return torch.ops.tileon.block_scaled_matmul(a, later, scale_a, scale_b)
+
+        assert self.called(layer, x) == BY_CODES
+
+    def test_a_model(self) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32)).bfloat16()
+        tileon_ops.convert(model, "nvfp4")
+        with torch.no_grad():
+            assert self.called(model, normal(8, 64, dtype=torch.bfloat16, device="cpu")) == [LINEAR] * 2
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(
     torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0), reason="of Hopper's kernels alone"
 )
-class TestRoundedRows:
-    """Rows that a graph quantizes are multiplied as numbers where that is expected to be the faster way."""
+class TestQuantizedRowsOnHopper:
+    """Where numbers are expected to be the faster way the products are calls, which decide when they run."""
 
-    def operands(self, form: str, m: int, *columns: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        x = normal(m, 512, dtype=torch.bfloat16, device="cuda")
-        weights = [normal(n, 512, dtype=torch.bfloat16, device="cuda", seed=n) for n in columns]
-        return x, [tileon_ops.quantize(weight, form) for weight in weights]
+    def program(self, form: str, m: int) -> tuple[list[str], Callable[[Tensor], Any], Tensor, Weights]:
+        x, weights = operands_of(form, m, 4096, 1024, dtype=torch.bfloat16, device="cuda")
+        compiled = torch.compile(lambda x: products(x, form, weights, x.dtype), fullgraph=True, dynamic=False)
+        return [op for op, _ in calls(lambda: compiled(x))], compiled, x, weights
 
-    def layer(self, x: Tensor, form: str, weights: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, ...]:
-        factor = None
-        if form == "nvfp4":
-            a, scale_a, factor = torch.ops.tileon._quantize_nvfp4_rows(x)
-        else:
-            a, scale_a = torch.ops.tileon.quantize(x, form, scale_rounding="rceil")
-        multiply = torch.ops.tileon.block_scaled_matmul
-        return tuple(multiply(a, b, scale_a, scale_b, None, factor, out_dtype=x.dtype) for b, scale_b in weights)
+    @pytest.mark.parametrize("form", FORMS)
+    def test_few_rows(self, form: str) -> None:
+        called, compiled, x, weights = self.program(form, 4)
+        assert called == [LINEAR] * 2
+        for actual, wanted in zip(compiled(x), products(x, form, weights, x.dtype), strict=True):
+            torch.testing.assert_close(actual, wanted, rtol=1e-2, atol=2e-1)
+        assert tileon_ops.last_kernel().startswith("sm90_block_scaled_few_rows_")  # of the products by codes
+        compiled(x)
+        assert tileon_ops.last_kernel().startswith("sm90_weight_direct_")
 
-    def assert_close(self, actual: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
-        for one, other in zip(actual, expected, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-2, atol=2e-1)
+    @pytest.mark.parametrize("form", FORMS)
+    def test_many_rows_share_their_codes(self, form: str) -> None:
+        called, *_ = self.program(form, 1000)
+        assert called[1:] == ["_block_scaled_matmul_compiled"] * 2
 
-    @pytest.mark.parametrize("form", ["mxfp8", "mxfp4", "nvfp4"])
-    def test_products_share_them(self, form: str) -> None:
-        x, weights = self.operands(form, 4, 256, 384)
-        compiled = torch.compile(lambda x: self.layer(x, form, weights), fullgraph=True)
-        called = [op for op, _ in calls(lambda: compiled(x))]
-        assert called == ["_round_to_format_compiled", *["_block_scaled_matmul_compiled"] * 2]
-        self.assert_close(compiled(x), self.layer(x, form, weights))
-
-    def test_codes_that_others_use_stay(self) -> None:
-        x, weights = self.operands("mxfp8", 4, 256)
-
-        def layer(x: Tensor) -> tuple[Tensor, ...]:
-            a, scale_a = torch.ops.tileon.quantize(x, "mxfp8")
-            (b, scale_b) = weights[0]
-            return torch.ops.tileon.block_scaled_matmul(a, b, scale_a, scale_b), a.view(torch.uint8)
-
-        called = [op for op, _ in calls(lambda: torch.compile(layer, fullgraph=True)(x))]
-        assert called == ["_quantize_compiled", "_block_scaled_matmul_compiled"]
-
-    def test_many_rows_are_codes(self) -> None:
-        x, weights = self.operands("mxfp8", 1000, 256)
-        called = [op for op, _ in calls(lambda: torch.compile(lambda x: self.layer(x, "mxfp8", weights))(x))]
-        assert called == ["_quantize_compiled", "_block_scaled_matmul_compiled"]
-
-    def test_under_batch_invariance_they_are_codes(self) -> None:
-        x, weights = self.operands("mxfp8", 4, 256)
+    @pytest.mark.parametrize("form", FORMS)
+    def test_programs_heed_batch_invariance_when_they_run(self, form: str) -> None:
+        (_, few, x, _), (_, many, _, _) = self.program(form, 4), self.program(form, 500)
+        rows = torch.cat((x, torch.randn(496, 512, dtype=x.dtype, device="cuda")))
         with tileon_ops.batch_invariant():
-            called = [op for op, _ in calls(lambda: torch.compile(lambda x: self.layer(x, "mxfp8", weights))(x))]
-        assert called == ["_quantize_compiled", "_block_scaled_matmul_compiled"]
-
-    def test_any_number_of_rows_is_one_compilation(self) -> None:
-        _, weights = self.operands("mxfp8", 4, 256)
-        counter = CompileCounterWithBackend("inductor")
-        compiled = torch.compile(lambda x: self.layer(x, "mxfp8", weights), dynamic=True, backend=counter)
-        for m in (130, 300, 700, 1000):  # scales of up to 128 rows are one block, which is another graph
-            x, _ = self.operands("mxfp8", m)
-            self.assert_close(compiled(x), self.layer(x, "mxfp8", weights))
-        assert counter.frame_count == 1
+            for one, other in zip(few(x), many(rows), strict=True):
+                assert torch.equal(one, other[:4])
 
 
 def test_a_package_calls_the_public_op(tmp_path: pathlib.Path) -> None:
@@ -198,6 +277,6 @@ def test_the_private_op_is_the_public_one_by_another_name(op: str) -> None:
     private = inductor.compiled_name(op)
     of_public, of_private = (str(getattr(torch.ops.tileon, name).default._schema) for name in (op, private))
     assert of_private == of_public.replace(f"tileon::{op}(", f"tileon::{private}(")
-    for key in ("CUDA",) if op == "_round_to_format" else ("CPU", "CUDA"):
+    for key in ("CPU", "CUDA"):
         assert torch._C._dispatch_has_kernel_for_dispatch_key(f"tileon::{private}", key)
     assert not torch._C._dispatch_has_kernel_for_dispatch_key(f"tileon::{private}", "Autograd")

@@ -1,13 +1,11 @@
 // The entry point of a layer whose activations are quantized at each call: _quantized_linear, written once over the
-// Devices of products.h and of quantize.h. The first of them says besides
+// Devices of products.h and of quantize.h. Of the first it asks besides
 //
 //   Device::index_of(tensor)                        the number of its device
-//   Device::takes_numbers(problem, format, device)  whether the product, of a weight that alone has scales, by the
-//   numbers that
-//                                           `format` makes of the rows is expected to take less than that by their
-//                                           codes
+//   Device::takes_numbers(problem, format, device)  whether the numbers that the codes of `format` stand for are
+//                                                   expected to be multiplied sooner; `problem` has them as its a
 //
-// Both products have the same terms: the numbers are what the codes stand for.
+// Both products have the same terms.
 #pragma once
 
 #include <torch/csrc/stable/library.h>
@@ -51,15 +49,17 @@ struct QuantizedLinearEntry {
     const Layer layer{x, b, scale_b, bias, activation, slope, fast_accum};
     if (has_numbers(rows.format, rows.dtype)) {
       Problem problem = check_block_scaled(layer.product(x, std::nullopt, global_scale));
-      problem.out = packed_output(nullptr, problem);  // the choice asks how its rows are stored
-      if (ProductDevice::takes_numbers(problem, rows.format, ProductDevice::index_of(x)))
+      problem.a = {{nullptr, problem.k, 1, 0}, problem.a.dtype, {}};  // as the numbers will lie
+      problem.out = packed_output(nullptr, problem);
+      if (problem.b.scale.type == info(rows.format).scale &&
+          ProductDevice::takes_numbers(problem, rows.format, ProductDevice::index_of(x)))
         return by_numbers(layer, rows.format, global_scale, scale_rounding);
     }
     return rows.format == Format::kNvfp4 ? by_rows_of_nvfp4(layer, global_scale) : by_codes(layer, rows, global_scale);
   }
 
   static void add_to(RegisteredKernels::Library& m) {
-    m.impl("_quantized_linear", TORCH_BOX(&QuantizedLinearEntry::linear));
+    RegisteredKernels::add_with_compiled(m, "_quantized_linear", TORCH_BOX(&QuantizedLinearEntry::linear));
   }
 
  private:
@@ -101,7 +101,7 @@ struct QuantizedLinearEntry {
   }
 };
 
-// ---- for torch's compiler, whose programs call the ops that a layer's call is made of ----
+// ---- for torch's compiler: whether a graph's quantize and block_scaled_matmul become a _quantized_linear ----
 
 // Of (m, k) of `dtype`, which `format` quantizes, by (n, k) of `format_of_b`, both with packed scales.
 template <typename ProductDevice>
@@ -111,8 +111,7 @@ bool multiplies_numbers(int64_t device, int64_t m, int64_t n, int64_t k, const s
   const Format of_a = check_name(kOp, "format", kFormats, format).format;
   const FormatInfo& of_b = check_name(kOp, "format_of_b", kFormats, format_of_b);
   const auto number = dtype_of(dtype);
-  if (!number || !is_number_dtype(dtype) || !has_numbers(of_a, *number) || !has_packed_scales(of_b.format))
-    return false;
+  if (!number || !is_number_dtype(dtype) || !has_numbers(of_a, *number) || of_b.scale != info(of_a).scale) return false;
   Problem problem;
   problem.m = m;
   problem.n = n;

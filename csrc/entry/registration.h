@@ -34,7 +34,7 @@ class DefinedOps {
 void define_ops(DefinedOps& m);  // ops.cpp
 
 // The private op that programs of torch's compiler call in place of one that has a kernel of Python's on the Autograd
-// key: the same kernels, and none there (tileon_ops/_rules/inductor.py).
+// key: the same kernels, and none there (tileon_ops/_rules/inductor/compiled_ops.py).
 inline std::string compiled_name(const std::string& op) { return (op.front() == '_' ? "" : "_") + op + "_compiled"; }
 
 // Defines them at the first call. False where another library has.

@@ -1,4 +1,5 @@
-// quantize, _quantize_nvfp4_rows, dequantize, pack_scales, unpack_scales and _epilogue_backward on CUDA tensors.
+// quantize, _quantize_nvfp4_rows, _round_to_format, dequantize, pack_scales, unpack_scales and _epilogue_backward on
+// CUDA tensors.
 #include "cuda/dispatch/elementwise.h"
 
 #include <optional>
@@ -27,7 +28,8 @@ void run_on_device(const char* op, const Problem& problem, const Tensor& like, i
   log_call(problem);
 }
 
-// On Hopper the kernels that quantize wait by themselves for the one before them, and let the next one begin.
+// From compute capability 9.0 on the kernels that quantize wait by themselves for the one before them, and let the next
+// one begin.
 bool may_overlap(const Tensor& x) {
   return gpu_of("quantize", x.get_device_index()).image >= 90 && use_dependent_launch();
 }
@@ -69,7 +71,6 @@ void CudaQuantize::run(const Nvfp4RowsProblem& given, const Tensor& x) {
 
 TILEON_KERNELS(CUDA, m) {
   tileon::QuantizeEntry<tileon::Cuda>::add_to(m);
-  tileon::RegisteredKernels::add_with_compiled(m, "_round_to_format",
-                                               TORCH_BOX(&tileon::QuantizeEntry<tileon::Cuda>::round_to_format));
+  m.impl("_round_to_format", TORCH_BOX(&tileon::QuantizeEntry<tileon::Cuda>::round_to_format));
   tileon::EpilogueBackwardEntry<tileon::Cuda>::add_to(m);
 }

@@ -294,7 +294,7 @@ bool is_fold_faster(const Problem& problem, const Gpu& gpu) {
 }
 
 bool are_numbers_faster(const Problem& problem, Format format, const Gpu& gpu) {
-  return numbers_pay_once(problem, gpu, static_cast<int>(format)) != 0;
+  return may_numbers_pay(problem, format) && numbers_pay_once(problem, gpu, static_cast<int>(format)) != 0;
 }
 
 void prepare_weight(const Problem& problem, const PreparedWeight& weight, void* scratch, cudaStream_t stream) {

@@ -25,7 +25,7 @@ OPS = (
     "block_scaled_matmul",
     "quantize",
     "_quantize_nvfp4_rows",
-    "_round_to_format",
+    "_quantized_linear",
 )
 
 
@@ -59,7 +59,6 @@ class CompiledOp:
         self._compiled = getattr(torch.ops.tileon, compiled_name(name)).default
         self._inductor = inductor
         self._signature = inspect.signature(implementation)
-        self.names = list(self._signature.parameters)
 
     def write(self, *arguments: Any, **options: Any) -> Any:
         """What inductor has of the results of a call."""

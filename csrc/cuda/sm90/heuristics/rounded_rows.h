@@ -43,7 +43,6 @@ inline Problem with_codes(const Problem& numbers, Format format) {
 inline int numbers_pay(const Problem& numbers, const Gpu& gpu, int format) {
   const bool is_nvfp4 = format == static_cast<int>(Format::kNvfp4),
              is_mxfp4 = format == static_cast<int>(Format::kMxfp4);
-  if (!is_nvfp4 && numbers.m > kMaxRoundedRows) return 0;
   const auto codes_ns = [&] { return cheapest_of_two(with_codes(numbers, static_cast<Format>(format)), gpu).ns; };
   const int direct = choose_direct_weight(numbers, gpu);
   if (direct >= 0) {
@@ -51,10 +50,16 @@ inline int numbers_pay(const Problem& numbers, const Gpu& gpu, int format) {
     const double ns = direct_ns(kBlockScaledConfigs[direct].tile, numbers, gpu) + kRoundedBesideDirectNs;
     return ns < kRoundedShare * codes_ns() ? 1 : 0;
   }
+  if (is_float16_by_mxfp4(numbers)) return 0;  // in which blocks of small elements are lost, and multiplied anew
   if (weigh_block_scaled(numbers, gpu).config < 0) return 0;    // another backend's, which are slower
   if (numbers.m <= kFewRowsOfOneTile) return is_mxfp4 ? 0 : 1;  // two operands of e2m1 have the faster kernels
   const Cheapest rounded = cheapest_of_blocks(numbers, Operands::kBFloat16, gpu);
   return rounded.config >= 0 && rounded.ns + kRoundedNs < codes_ns() ? 1 : 0;
+}
+
+// Whether it is asked at all.
+constexpr bool may_numbers_pay(const Problem& numbers, Format format) {
+  return format == Format::kNvfp4 || numbers.m <= kMaxRoundedRows;
 }
 
 inline constexpr auto numbers_pay_once = &choose_once<WithConfig<ScaledChoiceKey>, numbers_pay, int>;
