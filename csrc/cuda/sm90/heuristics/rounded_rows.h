@@ -41,8 +41,7 @@ inline Problem with_codes(const Problem& numbers, Format format) {
 // 1 where the numbers are expected to take less; else 0. `numbers` is a product of 16 bits by a weight that alone has
 // scales, none of its sizes 0; `format` is a Format.
 inline int numbers_pay(const Problem& numbers, const Gpu& gpu, int format) {
-  const bool is_nvfp4 = format == static_cast<int>(Format::kNvfp4),
-             is_mxfp4 = format == static_cast<int>(Format::kMxfp4);
+  const bool is_mxfp4 = format == static_cast<int>(Format::kMxfp4);
   const auto codes_ns = [&] { return cheapest_of_two(with_codes(numbers, static_cast<Format>(format)), gpu).ns; };
   const int direct = choose_direct_weight(numbers, gpu);
   if (direct >= 0) {
