@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -186,3 +186,12 @@ def one_thread() -> Generator[None, None, None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def no_programs_from_before() -> Iterator[None]:
+    """torch's compiler writes each program anew: what it keeps may be of another version of this library."""
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield
+    torch._dynamo.reset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,13 +18,7 @@ import tileon_ops
 from tileon_ops._rules import inductor
 from tileon_ops._rules.inductor import quantized_linear
 
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler() -> Iterator[None]:
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(force_disable_caches=True):  # programs of another version among them
-        yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("no_programs_from_before")
 
 
 def calls(run: Callable[[], object]) -> list[tuple[str, str]]:
@@ -143,8 +137,7 @@ class TestQuantizedRows:
 
     def called(self, layer: Callable[[Tensor], Any], x: Tensor) -> list[str]:
         """The ops of the layer's program, whose results are those of the layer, bit by bit."""
-        compiled, found = torch.compile(layer, fullgraph=True), []
-        wanted = layer(x.clone())
+        compiled, wanted = torch.compile(layer, fullgraph=True), layer(x.clone())
         found = [op for op, _ in calls(lambda: compiled(x.clone()))]
         torch.testing.assert_close(compiled(x.clone()), wanted, rtol=0, atol=0)
         return found

@@ -216,14 +216,23 @@ class TestWhatStandsAlone:
         assert told == []
 
 
-FUSE_WITHOUT_ITS_CLASS = """
+def run_without(name: str, script: str) -> None:
+    """In a process whose torch has nothing under names that begin so."""
+    before = f"""
 import pkgutil
 resolve = pkgutil.resolve_name
 def resolve_others(name):
-    if name.startswith("torch._inductor"):
+    if name.startswith({name!r}):
         raise AttributeError(name)
     return resolve(name)
 pkgutil.resolve_name = resolve_others
+"""
+    command = [sys.executable, "-W", "ignore", "-c", before + script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+FUSE = """
 import torch, tileon_ops
 program = torch.export.export(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), (torch.ones(2, 4),))
 calls = [node.target for node in tileon_ops.fuse(program).graph.nodes if node.op == "call_function"]
@@ -231,26 +240,7 @@ assert torch.ops.tileon.matmul.default in calls, calls
 assert isinstance(tileon_ops.fuse.uuid(), bytes)
 """
 
-
-def test_fuse_works_without_inductors_class_of_passes() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FUSE_WITHOUT_ITS_CLASS],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-COMPILED_WITHOUT_A_NAME = """
-import pkgutil
-resolve = pkgutil.resolve_name
-def resolve_others(name):
-    if name.startswith("torch._inductor.lowering:make_fallback"):
-        raise AttributeError(name)
-    return resolve(name)
-pkgutil.resolve_name = resolve_others
+COMPILE = """
 import torch, tileon_ops
 from torch._inductor.utils import run_and_get_code
 a = torch.ones(4, 4)
@@ -262,15 +252,12 @@ assert torch.equal(result, a @ a)
 """
 
 
+def test_fuse_works_without_inductors_class_of_passes() -> None:
+    run_without("torch._inductor", FUSE)
+
+
 def test_compiled_programs_call_the_public_op_without_inductors_names() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", COMPILED_WITHOUT_A_NAME],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    run_without("torch._inductor.lowering:make_fallback", COMPILE)
 
 
 # A private name elsewhere, and why it is there.

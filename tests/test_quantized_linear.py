@@ -3,7 +3,6 @@ test_quantized_linear_layers.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +19,13 @@ from torch.autograd import forward_ad
 
 import tileon_ops
 
+pytestmark = pytest.mark.usefixtures("no_programs_from_before")
+
 ops = torch.ops.tileon
 op = ops._quantized_linear.default
 OPCHECK_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
-
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler() -> Iterator[None]:
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(force_disable_caches=True):  # programs of another version among them
-        yield
-    torch._dynamo.reset()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,13 +17,7 @@ import tileon_ops
 from tileon_ops import BlockScaledLinear
 from tileon_ops.nn import layer_ops
 
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler() -> Iterator[None]:
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(force_disable_caches=True):  # programs of another version among them
-        yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("no_programs_from_before")
 
 
 def layer_of(fmt: str, device: torch.device | str = "cpu", **options: Any) -> BlockScaledLinear:

@@ -8,7 +8,6 @@
 #include <torch/csrc/stable/library.h>
 
 #include <tuple>
-#include <type_traits>
 
 #include "checks/quantize.h"
 #include "entry/registration.h"
@@ -40,19 +39,30 @@ struct QuantizeEntry {
   static std::tuple<Tensor, Tensor> round_to_format(const Tensor& x, const std::string& format,
                                                     const std::optional<Tensor>& global_scale,
                                                     const std::string& scale_rounding) {
-    const RoundedRows out = rounded(x, format, global_scale, scale_rounding);
+    const bool is_nvfp4 = format == info(Format::kNvfp4).name;
+    if (is_nvfp4) check_quantize_nvfp4_rows(x, global_scale);
+    const QuantizeProblem problem =
+        check_quantize({x, format, is_nvfp4 ? std::optional<Tensor>() : global_scale, scale_rounding});
+    if (!has_numbers(problem.format, problem.dtype))
+      fail("_round_to_format: no numbers of ", dtype_name(scalar_type(problem.dtype)), " hold ",
+           info(problem.format).name);
+    Device::require("_round_to_format");
+    const RoundedRows out = rounded(problem, x, global_scale);
     return {out.numbers, out.row_scales};
   }
 
-  static RoundedRows rounded(const Tensor& x, const std::string& format, const std::optional<Tensor>& global_scale,
-                             const std::string& scale_rounding) {
-    if (format == info(Format::kNvfp4).name) {
-      Nvfp4RowsProblem problem = check_quantize_nvfp4_rows(x, global_scale);
-      check_scale_rounding(scale_rounding, Format::kNvfp4);
-      return run_rounding(problem, problem.quantize, x);
+  // Of a problem whose rules hold, as has_numbers does; `global_scale` is that of rows of nvfp4.
+  static RoundedRows rounded(QuantizeProblem problem, const Tensor& x, const std::optional<Tensor>& global_scale) {
+    const RoundedRows out = bind_numbers(problem, x);
+    if (problem.format == Format::kNvfp4) {
+      Nvfp4RowsProblem rows = check_quantize_nvfp4_rows(x, global_scale);
+      rows.quantize.numbers = problem.numbers;
+      rows.row_scales = static_cast<float*>(out.row_scales.mutable_data_ptr());
+      Device::run(rows, x);
+    } else {
+      Device::run(problem, x);
     }
-    QuantizeProblem problem = check_quantize({x, format, global_scale, scale_rounding});
-    return run_rounding(problem, problem, x);
+    return out;
   }
 
   static Tensor dequantize(const Tensor& data, const Tensor& scale, const std::string& format,
@@ -75,19 +85,6 @@ struct QuantizeEntry {
   }
 
  private:
-  template <typename Problem>
-  static RoundedRows run_rounding(Problem& problem, QuantizeProblem& quantize, const Tensor& x) {
-    if (!has_numbers(quantize.format, quantize.dtype))
-      fail("_round_to_format: no numbers of ", dtype_name(scalar_type(quantize.dtype)), " hold ",
-           info(quantize.format).name);
-    Device::require("_round_to_format");
-    const RoundedRows out = bind_numbers(quantize, x);
-    if constexpr (std::is_same_v<Problem, Nvfp4RowsProblem>)
-      problem.row_scales = static_cast<float*>(out.row_scales.mutable_data_ptr());
-    Device::run(problem, x);
-    return out;
-  }
-
   template <typename Problem>
   static Tensor run(const char* op, Problem problem, const Tensor& like) {
     Device::require(op);

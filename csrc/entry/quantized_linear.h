@@ -53,7 +53,7 @@ struct QuantizedLinearEntry {
       problem.out = packed_output(nullptr, problem);
       if (problem.b.scale.type == info(rows.format).scale &&
           ProductDevice::takes_numbers(problem, rows.format, ProductDevice::index_of(x)))
-        return by_numbers(layer, rows.format, global_scale, scale_rounding);
+        return by_numbers(layer, rows, global_scale);
     }
     return rows.format == Format::kNvfp4 ? by_rows_of_nvfp4(layer, global_scale) : by_codes(layer, rows, global_scale);
   }
@@ -63,13 +63,13 @@ struct QuantizedLinearEntry {
   }
 
  private:
-  static FreshResult by_numbers(const Layer& layer, Format format, const std::optional<Tensor>& global_scale,
-                                const std::string& scale_rounding) {
-    const bool has_row_scales = format == Format::kNvfp4;
-    const auto [numbers, row_scales] = Quantize::rounded(
-        layer.x, info(format).name, has_row_scales ? global_scale : std::optional<Tensor>(), scale_rounding);
-    const std::optional<Tensor> factor = has_row_scales ? std::optional(row_scales) : global_scale;
-    return product_of(layer.product(numbers, std::nullopt, factor));
+  static FreshResult by_numbers(const Layer& layer, const QuantizeProblem& problem,
+                                const std::optional<Tensor>& global_scale) {
+    const auto [numbers, row_scales] = Quantize::rounded(problem, layer.x, global_scale);
+    const std::optional<Tensor> factor = problem.format == Format::kNvfp4 ? std::optional(row_scales) : global_scale;
+    const ProductArguments arguments = layer.product(numbers, std::nullopt, factor);
+    Problem product = check_block_scaled(arguments);
+    return Products::fresh(product, arguments, -1);
   }
 
   static FreshResult by_rows_of_nvfp4(const Layer& layer, const std::optional<Tensor>& global_scale) {
@@ -93,11 +93,6 @@ struct QuantizedLinearEntry {
     QuantizeDevice::require("_quantized_linear");
     QuantizeDevice::run(problem, layer.x);
     return Products::fresh(product, arguments, -1);
-  }
-
-  static FreshResult product_of(const ProductArguments& arguments) {
-    Problem problem = check_block_scaled(arguments);
-    return Products::fresh(problem, arguments, -1);
   }
 };
 

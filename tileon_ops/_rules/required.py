@@ -49,7 +49,7 @@ def _required(implementation: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _speaker(op: str, argument: str) -> str:
     """The op that a message names: the public one, whose rules a private one shares; overloads have one name."""
-    if argument == "x":
+    if argument == "x":  # rows that are quantized, by whichever op
         return "quantize"
     if argument != "prepared_b":
         for begin, public in _SPEAKERS.items():

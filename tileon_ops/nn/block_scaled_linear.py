@@ -19,6 +19,7 @@ from tileon_ops.nn.float32_product import float32_product
 from tileon_ops.nn.layer_formats import (
     LAYER_FORMATS,
     NUMBERS,
+    LayerFormat,
     check_layer_format,
     check_scale_rounding,
     elements_a_scale,
@@ -241,9 +242,8 @@ class BlockScaledLinear(nn.Module):
 
     def _by_one_op(self, ops: LayerOps, rows: Tensor, dtype: torch.dtype) -> Tensor:
         """As _of_quantized, where `dtype` is that of the rows, as it is without autocast."""
-        form, buffers, options = LAYER_FORMATS[self.format], self._buffers, self._options()
-        if form.rounds_input_scales and self.scale_rounding != "floor":
-            options["scale_rounding"] = self.scale_rounding
+        form, buffers = LAYER_FORMATS[self.format], self._buffers
+        options = self._options() | self._rounding(form)
         output: Tensor = ops.linear(
             rows, buffers["data"], buffers["scale"], form.input, buffers["bias"], buffers["global_scale"], **options
         )
@@ -253,10 +253,8 @@ class BlockScaledLinear(nn.Module):
         form, factor = LAYER_FORMATS[self.format], self._buffers["global_scale"]
         if factor is not None:  # each row has a global scale of its own
             a, scale_a, factor = ops.quantize_rows(rows, factor)
-        elif form.rounds_input_scales and self.scale_rounding != "floor":
-            a, scale_a = ops.quantize(rows, form.input, scale_rounding=self.scale_rounding)
         else:
-            a, scale_a = ops.quantize(rows, form.input)
+            a, scale_a = ops.quantize(rows, form.input, **self._rounding(form))
         return self._multiply(ops, a, scale_a, factor, out_dtype=dtype)
 
     def _multiply(
@@ -266,6 +264,10 @@ class BlockScaledLinear(nn.Module):
         options |= self._options()
         output: Tensor = ops.multiply(a, buffers["data"], scale_a, buffers["scale"], buffers["bias"], factor, **options)
         return output
+
+    def _rounding(self, form: LayerFormat) -> dict[str, Any]:
+        rounds_up = form.rounds_input_scales and self.scale_rounding != "floor"
+        return {"scale_rounding": self.scale_rounding} if rounds_up else {}
 
     def _options(self) -> dict[str, Any]:
         """Of a product, less those that have their defaults: each takes 0.4 us or more."""

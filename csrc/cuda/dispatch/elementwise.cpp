@@ -28,10 +28,9 @@ void run_on_device(const char* op, const Problem& problem, const Tensor& like, i
   log_call(problem);
 }
 
-// From compute capability 9.0 on the kernels that quantize wait by themselves for the one before them, and let the next
-// one begin.
+// The kernels that quantize wait by themselves for the one before them, and let the next one begin.
 bool may_overlap(const Tensor& x) {
-  return gpu_of("quantize", x.get_device_index()).image >= 90 && use_dependent_launch();
+  return gpu_of("quantize", x.get_device_index()).image >= kOverlapCapability && use_dependent_launch();
 }
 
 struct Cuda : CudaQuantize {

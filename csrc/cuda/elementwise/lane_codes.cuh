@@ -194,7 +194,7 @@ struct E4M3Scale {
 __device__ __forceinline__ E4M3Scale e4m3_scale(float relative) {
   if (relative < kE4M3MinNormal) relative = kE4M3MinNormal;  // NaN stays
   const auto byte = static_cast<uint8_t>(__nv_cvt_float_to_fp8(relative, __NV_SATFINITE, __NV_E4M3) & 0x7f);
-  return {byte, __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)))};
+  return {byte, scale_value<ScaleType::kE4M3>(byte)};
 }
 
 // nvfp4_scale of block_quantize.h by the processor's own conversions.

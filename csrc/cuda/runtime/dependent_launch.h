@@ -1,10 +1,12 @@
-// Programmatic dependent launch of Hopper's kernels.
+// Programmatic dependent launch, by which a kernel starts while the one before it in the stream still runs.
 #pragma once
 
 #include <cstdlib>
 #include <cstring>
 
 namespace tileon {
+
+constexpr int kOverlapCapability = 90;  // from which on ptx::grid_dependency_wait is compiled to a wait
 
 // Whether TILEON_PDL lets a kernel start while the one before it in the stream still runs: all of them wait for it
 // before they touch memory.

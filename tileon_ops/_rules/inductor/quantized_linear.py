@@ -24,7 +24,8 @@ _ROWS_OF_NVFP4 = "_quantize_nvfp4_rows"
 _PRODUCT = "block_scaled_matmul"
 _LINEAR = "_quantized_linear"
 _MOST_ROWS = 384  # as csrc/cuda/sm90/heuristics/rounded_rows.h has it: more of them share their codes
-_OF_PRODUCT = ("activation", "slope", "fast_accum")  # options that the call takes too
+_OPERANDS = ("b", "scale_b", "format", "bias", "global_scale")  # of the call, behind the rows
+_OF_PRODUCT = ("b", "scale_b", "bias", "activation", "slope", "fast_accum")  # what the call takes of it
 
 
 def _format_of(b: torch.Tensor, scale: torch.Tensor) -> str | None:
@@ -65,9 +66,11 @@ class _Lowerings:
             if (is_nvfp4 or format != "nvfp4") and not self._graph_state.aot_compilation:
                 x = {**dict(zip(bound, arguments, strict=False)), **options}["x"]
                 for product in self._products_of(node, is_nvfp4):
-                    of_product = self._product.arguments_of(product)
-                    if self._pays(product, of_product, bound["x"], format):
-                        self._write(product, of_product, x, format, bound)
+                    call = self._call_of(product, bound, format)
+                    if self._pays(product, call, bound["x"], format):
+                        given = self._lowered(call)
+                        operands = [given.pop(name) for name in _OPERANDS]
+                        self._written()[product] = self._linear.write(x, *operands, **given)
             return self._ops[name].write(*arguments, **options)
 
         return lower
@@ -91,35 +94,28 @@ class _Lowerings:
                 if all(_is_result(operand, node, index) for index, operand in enumerate(operands)):
                     yield user
 
-    def _pays(self, product: torch.fx.Node, bound: Mapping[str, Any], x: torch.fx.Node, format: str) -> bool:
+    def _call_of(self, product: torch.fx.Node, of_rows: Mapping[str, Any], format: str) -> dict[str, Any]:
+        """The arguments of the call that a product may become, but for the rows."""
+        of_product = self._product.arguments_of(product)
+        call = {"format": format, **{name: of_product[name] for name in _OF_PRODUCT}}
+        call["global_scale"] = (of_rows if format == "nvfp4" else of_product)["global_scale"]
+        if "scale_rounding" in of_rows:
+            call["scale_rounding"] = of_rows["scale_rounding"]
+        return call
+
+    def _pays(self, product: torch.fx.Node, call: Mapping[str, Any], x: torch.fx.Node, format: str) -> bool:
         """Where the result has the dtype of the rows, as that of the call, and all else that it takes is there."""
-        rows, b, scale_b = x.meta["val"], bound["b"].meta["val"], bound["scale_b"].meta["val"]
-        others = [bound[name] for name in ("b", "scale_b", "bias")]
+        rows, b, scale_b = x.meta["val"], call["b"].meta["val"], call["scale_b"].meta["val"]
+        nodes = [value for value in call.values() if isinstance(value, torch.fx.Node)]
         return (
             product.meta["val"].dtype == rows.dtype
-            and all(other is None or other in self._graph_state.graph.env for other in others)
-            and not any(isinstance(bound[name], torch.fx.Node) for name in _OF_PRODUCT)
-            and numbers_pay(rows, b, scale_b, format, bound["fast_accum"])
+            and all(node in self._graph_state.graph.env for node in nodes)
+            and numbers_pay(rows, b, scale_b, format, call["fast_accum"])
         )
 
-    def _write(
-        self, product: torch.fx.Node, bound: Mapping[str, Any], x: Any, format: str, of_rows: Mapping[str, Any]
-    ) -> None:
-        graph = self._graph_state.graph
-
-        def lowered(value: Any) -> Any:
-            return graph.env[value] if isinstance(value, torch.fx.Node) else value
-
-        factor = (of_rows if format == "nvfp4" else bound)["global_scale"]
-        if isinstance(factor, torch.fx.Node) and factor not in graph.env:
-            return
-        operands = [lowered(bound[name]) for name in ("b", "scale_b")]
-        options = {name: bound[name] for name in _OF_PRODUCT}
-        if "scale_rounding" in of_rows:
-            options["scale_rounding"] = of_rows["scale_rounding"]
-        self._written()[product] = self._linear.write(
-            x, *operands, format, lowered(bound["bias"]), lowered(factor), **options
-        )
+    def _lowered(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        env = self._graph_state.graph.env
+        return {name: env[value] if isinstance(value, torch.fx.Node) else value for name, value in call.items()}
 
 
 def lowerings(inductor: torch_private.Inductor, ops: Mapping[str, CompiledOp]) -> dict[str, Callable[..., Any]]:

@@ -1,12 +1,11 @@
 // The kernels that add up the sums of slices, by the accumulator and by what the product's operands hold.
+#include "cuda/runtime/dependent_launch.h"
 #include "cuda/runtime/runtime.h"
 #include "cuda/sm80/kernels/add_slices.cuh"
 #include "cuda/sm80/registry/registry.h"
 
 namespace tileon::sm80 {
 namespace {
-
-constexpr int kOverlapCapability = 90;  // from which on ptx::grid_dependency_wait is compiled to a wait
 
 template <typename Accumulator, typename KernelPart>
 void launch(const KernelPart& part, const Problem& problem, const void* sums, int slices, const Gpu& gpu,

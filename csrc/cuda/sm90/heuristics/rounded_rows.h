@@ -3,8 +3,9 @@
 //
 // Quantizing to numbers is one launch, as quantizing to codes is. Numbers need no decoding, and none of the passes that
 // prepare codes; codes are shorter, and kernels for many rows multiply them faster. Found by 756 products of an H200, 9
-// weights by 20 to 24 numbers of rows (codes_or_numbers.csv.xz): what is chosen takes 0.3 to 0.9 % more than the faster
-// way, by format, and 0.1 to 0.9 % more for 5 other weights; codes alone take 7 to 15 % more.
+// weights by 20 to 24 numbers of rows in bfloat16 (codes_or_numbers.csv.xz): by their times this choice takes 0.3 to
+// 0.9 % more than the faster way, by format, and 0.1 to 0.9 % more for 5 other weights; codes alone take 7 to 15 %
+// more.
 #pragma once
 
 #include <cstdint>
