@@ -32,7 +32,7 @@ CLASSIFIES, PREPARES, BY_ENCODING = "classify_scales", "prepare_", "gemm_by_enco
 SCALED, FLOAT8, FACTORS, WEIGHT = "11GlobalScale", "6Float8", "11FactorScale", "Fp4WeightMainLoop"
 FOLDED, DIRECT_WEIGHT = "FoldedWeightMainLoop", "DirectWeightTypes"
 SPLITS, BF16X3, SMALL_M = "split_float32", "6Bf16x3", "block_scaled_small_m"
-BLOCK_SCALED = "BlockScaledMainLoop"
+BLOCK_SCALED, STREAMED = "BlockScaledMainLoop", "UnscaledShared"
 TF32, WEIGHT_ROWS, WEIGHT_BLOCKS, WEIGHT_MXFP8 = "4Tf32", "WeightRowScale", "WeightBlockScale", "Mxfp8WeightMainLoop"
 # Of the last one: the tile's rows, the elements of a and b (DType) and the scales (0: e8m0, 1: e4m3, 2: float32).
 SCALED_TYPES = re.compile(r"11SmallMTypesILi(\d+)ELNS_5DTypeE(\d)ELS\w+_(\d)ELNS_9ScaleTypeE(\d)E")
@@ -75,9 +75,11 @@ def is_for(name: str, kind: str) -> bool:
 
 
 def of_row(image: str, row: Config) -> list[str]:
-    """The kernels of a row: those of its family and its tile."""
+    """The kernels of a row: those of its family and its tile. Streamed ones are cooperative, by another Scheduler."""
     sizes = "".join(f"Li{size}E" for size in row.tile)
-    return [name for name in kernels(image) if f"6FamilyE{FAMILIES[row.family]}E{sizes}" in name]
+    is_streamed = row.family == "stream_k"
+    form = f"6FamilyE{COOPERATIVE if is_streamed else FAMILIES[row.family]}E{sizes}"
+    return [name for name in kernels(image) if form in name and (STREAMED in name) == is_streamed]
 
 
 needs_sass = pytest.mark.skipif(
@@ -376,10 +378,10 @@ class TestHopperKernels:
         """A part of an operand for several CTAs, and arrivals at their barriers that wait for nothing: two fences, one
         in front of each meeting of the cluster, are before the first tile and behind the last one."""
         together = [row for row in HOPPER_ROWS if row.name.startswith("sm90_cluster")]
-        assert len(together) == 10
+        assert len(together) == 14
         found = {name for row in together for name in of_row(HOPPER, row)} & set(dense_kernels())
         found = {name for name in found if any("MULTICAST" in i for i in instructions(kernels(HOPPER)[name]))}
-        assert len(found) >= 10 * 2 * 4, "a kernel for each dtype and pair of majors"
+        assert len(found) >= 14 * 2 * 4, "a kernel for each dtype and pair of majors"
         for name in found:
             assert len(re.findall(r"MEMBAR\S*\.GPU", kernels(HOPPER)[name])) <= 1, name
 

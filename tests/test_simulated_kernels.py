@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "simulation"))
 
 import planted
 from block_scaled import BFLOAT16, E2M1, E4M3, E8M0_SCALE, FLOAT16, ROW_SCALE, block_scaled_problem
-from matrix import CASES, block_scaled_problems, dense_problems, elementwise_problems
+from matrix import CASES, STREAMED_CASES, block_scaled_problems, dense_problems, elementwise_problems
 from simulation import (
     ELEMENTWISE,
     HOPPER,
@@ -71,6 +71,18 @@ def test_dense_products_are_right_in_every_schedule(simulation, table, name, dty
                 assert problem.run(table, row, seed, independent) is None
             ran += 1
     assert ran >= len(CASES)
+
+
+@pytest.mark.parametrize("dtypes", [(0, 0, 0), (1, 1, 1)])
+@pytest.mark.parametrize("name", ["sm90_stream_k_128x128x64", "sm90_stream_k_2x1_128x256x64", "sm90_stream_k_2x2_128x128x64"])
+def test_products_of_shared_tiles_are_right_in_every_schedule(simulation, name, dtypes):
+    row = simulation.rows(HOPPER).index(name)
+    problems = dense_problems(simulation, dtypes=[(dtypes, False)], cases=STREAMED_CASES)
+    for number, problem in enumerate(problems):
+        if number % 4 == dtypes[0]:
+            continue  # three layouts of each case, others for the other dtype
+        for seed, independent in some_schedules(number):
+            assert problem.run(HOPPER, row, seed, independent) is None
 
 
 TF32_ROWS = [

@@ -7,7 +7,7 @@ random: many more of them, so that the fit does not learn shapes by heart: linea
     linear layers is among them).
 rectangles: as tune_regret.py draws them, of another seed; rectangles_2 of a third one, and products of 8 to 48 rows or
     columns of which an operand is mn-major; rectangles_3 of a fourth one, linear layers, layers of models and squares;
-    rectangles_4 of a sixth one.
+    rectangles_4 of a sixth one; rectangles_5 of a seventh one, larger and with a longer k.
 unseen_rectangles: of a fifth seed, which no fit reads.
 float32_rows: for the cost model of Hopper's float32 rows: random rectangles, small squares, and the layers of float32.
 """
@@ -50,6 +50,16 @@ def rectangles(count: int = 24, seed: int = 0) -> list[Case]:
 
     def one(draw: random.Random, number: int) -> Case:
         m, n, k = (8 * round(2 ** draw.uniform(0, 10)) for _ in range(3))
+        return Case(DTYPES[number // 4 % 2], LAYOUTS[number % 4], m, n, k)
+
+    return drawn(count, seed, _LARGEST, one)
+
+
+def long_rectangles(count: int, seed: int) -> list[Case]:
+    """As `rectangles`, of sizes from 64 on, of k from 256 to 24576."""
+
+    def one(draw: random.Random, number: int) -> Case:
+        m, n, k = (8 * round(2 ** draw.uniform(least, largest)) for least, largest in ((3, 10), (3, 10), (5, 11.58)))
         return Case(DTYPES[number // 4 % 2], LAYOUTS[number % 4], m, n, k)
 
     return drawn(count, seed, _LARGEST, one)
@@ -162,6 +172,10 @@ def _rectangles_4() -> list[Case]:
     return tune_regret.rectangles(2000, seed=15)
 
 
+def _rectangles_5() -> list[Case]:
+    return long_rectangles(900, seed=17)
+
+
 SETS = {
     "sweep": _sweep,
     "random": _random,
@@ -169,6 +183,7 @@ SETS = {
     "rectangles_2": _rectangles_2,
     "rectangles_3": _rectangles_3,
     "rectangles_4": _rectangles_4,
+    "rectangles_5": _rectangles_5,
     "unseen_rectangles": _unseen_rectangles,
     "float32_rows": _float32_rows,
 }

@@ -251,6 +251,37 @@ void test_tiles_that_begin_within_lines() {
 }
 
 // What is printed of a choice: every config that may be chosen, and terms that make up its time.
+// Of few tiles with a long k, and of the rows of other kernels.
+void test_streamed() {
+  const auto chosen = [](const Problem& of, const Gpu& gpu) { return weigh_dense(of, gpu); };
+  Problem gradient = problem(1, 768, 768, 8192, true, false);
+  const Choice streamed = chosen(gradient, kH200);
+  expect(streamed.config >= kDenseConfigCount, "CTAs share the 36 tiles of a weight's gradient");
+  expect(streamed.config - kDenseConfigCount < kStreamedConfigCount, "by a row of the table");
+  expect(chosen(gradient, kH100).config == choose_dense(gradient, kH100) && explain_streamed(gradient, kH100).empty(),
+         "not where none was measured");
+  const std::vector<Candidate> candidates = explain_streamed(gradient, kH200);
+  expect(std::any_of(candidates.begin(), candidates.end(),
+                     [&](const Candidate& each) {
+                       return each.name == kStreamedConfigs[streamed.config - kDenseConfigCount].name &&
+                              std::abs(each.ns - streamed.expected_ns) < 1;
+                     }),
+         "and its costs are explained");
+  Problem curved = gradient;
+  curved.epilogue.activation = Activation::kGelu;
+  expect(chosen(curved, kH200).expected_ns > streamed.expected_ns, "an activation takes time");
+  gradient.may_slice_k = false;
+  expect(chosen(gradient, kH200).config == choose_dense(gradient, kH200), "nor where k may not be shared");
+  for (const int64_t size : {512, 2048, 4096, 8192})
+    expect(chosen(problem(1, size, size, size), kH200).config < kDenseConfigCount, "squares fill the GPU");
+  for (const KernelConfig& config : kStreamedConfigs) {
+    const TileConfig &tile = config.tile, &like = kDenseConfigs[config.like].tile;
+    expect(config.streams && tile.tile_m == like.tile_m && tile.tile_n == like.tile_n && tile.block_k == like.block_k &&
+               tile.cluster_m == like.cluster_m && tile.cluster_n == like.cluster_n,
+           "the tile of the row that it is like", config.name);
+  }
+}
+
 void test_explain() {
   Problem each = problem(2, 1000, 520, 4096, false, true);
   for (const Candidate& candidate : explain(each, kH200)) {
@@ -336,6 +367,7 @@ int main() {
   test_lines_of_l2();
   test_delivery_counts();
   test_tiles_that_begin_within_lines();
+  test_streamed();
   test_explain();
   test_waves();
   test_a_last_wave_of_one_tile();

@@ -57,7 +57,7 @@ void test_remembered_as_chosen() {
   for (int round = 0; round < 2; ++round)
     for (const Problem& each : problems)
       for (int again = 0; again < 2; ++again)
-        expect(choose_dense_once(each, kH200).config == choose_dense(each, kH200),
+        expect(choose_dense_once(each, kH200).config == weigh_dense(each, kH200).config,
                "what is remembered is what is chosen");
 }
 

@@ -37,9 +37,10 @@ void test_ranges(const KernelConfig& config, const Problem& problem, int sms) {
   const int64_t tiles = tiles_of(config, problem);
   const StreamK stream = share_tiles(config, problem, sms).stream;
   if (stream.ctas == 0) return expect(stream.first_tile == tiles, "all tiles are whole");
-  expect(stream.ctas <= sms, "a CTA on each SM");
-  expect(stream.first_tile % sms == 0 && stream.first_tile < tiles, "whole tiles make full rounds");
-  expect(stream.first_tile == 0 || stream.ctas == sms, "all CTAs have whole tiles");
+  const int at_once = clusters_at_once(config.tile.cluster_ctas(), sms);
+  expect(stream.ctas <= at_once, "a CTA on each SM");
+  expect(stream.first_tile % at_once == 0 && stream.first_tile < tiles, "whole tiles make full rounds");
+  expect(stream.first_tile == 0 || stream.ctas == at_once, "all CTAs have whole tiles");
   expect(stream.begin_of(0) == 0, "from the first block");
   expect(stream.begin_of(stream.ctas) == (tiles - stream.first_tile) * stream.k_blocks, "to the last one");
   for (int cta = 0; cta < stream.ctas; ++cta) {
@@ -67,9 +68,8 @@ void test_splits(const KernelConfig& config, const Problem& problem, int sms) {
 }
 
 void test_ranges_of_many_problems() {
-  int shared = 0, split = 0;
-  for (const KernelConfig& config : kBlockScaledConfigs) {
-    if (!shares_tiles(config)) continue;
+  int shared = 0, split = 0, dense = 0;
+  const auto test_config = [&](const KernelConfig& config) {
     for (const int sms : {132, 114, 16, 3})
       for (const int64_t m : {1, 64, 100, 300, 1024, 4096})
         for (const int64_t n : {128, 2880, 5120})
@@ -79,10 +79,18 @@ void test_ranges_of_many_problems() {
             const SharedTiles found = share_tiles(config, problem(m, n, k), sms);
             shared += found.stream.ctas > 0;
             split += found.splits > 1;
+            dense += config.streams && found.stream.ctas > 0;
           }
+  };
+  for (const KernelConfig& config : kBlockScaledConfigs)
+    if (shares_tiles(config)) test_config(config);
+  for (const KernelConfig& config : kStreamedConfigs) {
+    expect(shares_tiles(config) && !has_clusters(config), "kernels of 16 bits are streamed alone", config.name);
+    test_config(config);
   }
   expect(shared > 1000, "many problems share tiles");
   expect(split > 200, "and clusters have those of many others");
+  expect(dense > 100, "some of 16 bits do");
 }
 
 void test_when_tiles_are_shared() {

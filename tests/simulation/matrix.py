@@ -52,6 +52,13 @@ CASES: list[tuple[int, int, int, int, dict]] = [
     (129, 257, 64, 2, {"pre_activation": True}),
     (300, 264, 328, 1, {"sms": 2}),
 ]
+# And of which CTAs, or clusters of them, share tiles: of one round and of two, by two CTAs and by parts of three.
+STREAMED_CASES: list[tuple[int, int, int, int, dict]] = [
+    (40, 400, 4136, 1, {"slope": 2.0}),
+    (300, 136, 8200, 1, {"activation": "none", "bias": False}),
+    (130, 264, 6152, 1, {"sms": 6, "slope": 2.0}),
+    (264, 200, 4104, 3, {"sms": 8, "activation": "relu"}),
+]
 # Of a, b and the output; whether float32 is tf32.
 DTYPES = [
     ((0, 0, 0), False),
@@ -132,10 +139,11 @@ def dense_problems(
     simulation: Simulation,
     sizes: int = len(CASES),
     dtypes: Iterable[tuple[tuple[int, int, int], bool]] = tuple(DTYPES),
+    cases: list[tuple[int, int, int, int, dict]] = CASES,
 ) -> Iterator[Problem]:
     for kinds, tf32 in dtypes:
         for layout in range(4):
-            for m, n, k, batch, more in CASES[:sizes]:
+            for m, n, k, batch, more in cases[:sizes]:
                 simulation.free()
                 if kinds[0] >= 4:
                     more = {**more, "pre_activation": False}  # kernels of fp8, which has no gradients, do not keep it

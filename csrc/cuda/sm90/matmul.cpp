@@ -3,7 +3,9 @@
 #include <string>
 
 #include "cuda/sm90/heuristics/recent_choices.h"
+#include "cuda/sm90/heuristics/shared_tiles.h"
 #include "cuda/sm90/launch/launch.h"
+#include "cuda/sm90/launch/launch_sharing.h"
 #include "cuda/sm90/operand_prep/prepare.h"
 #include "cuda/sm90/registry/fields.h"
 #include "cuda/sm90/sm90.h"
@@ -12,12 +14,15 @@ namespace tileon::sm90 {
 namespace {
 
 // The tables stand one behind the other.
-constexpr int kFp8Begin = kDenseConfigCount, kBf16x6Begin = kFp8Begin + kFp8ConfigCount;
+constexpr int kStreamedBegin = kDenseConfigCount, kFp8Begin = kStreamedBegin + kStreamedConfigCount;
+constexpr int kBf16x6Begin = kFp8Begin + kFp8ConfigCount;
 constexpr int kTf32Begin = kBf16x6Begin + kBf16x6ConfigCount;
+constexpr bool is_streamed(int config) { return config >= kStreamedBegin && config < kFp8Begin; }
 const KernelConfig& config_at(int config) {
   if (config >= kTf32Begin) return kTf32Configs[config - kTf32Begin];
   if (config >= kBf16x6Begin) return kBf16x6Configs[config - kBf16x6Begin];
-  return config >= kFp8Begin ? kFp8Configs[config - kFp8Begin] : kDenseConfigs[config];
+  if (config >= kFp8Begin) return kFp8Configs[config - kFp8Begin];
+  return is_streamed(config) ? kStreamedConfigs[config - kStreamedBegin] : kDenseConfigs[config];
 }
 
 int config_count() { return kTf32Begin + kTf32ConfigCount; }
@@ -67,20 +72,31 @@ WantedCopy wants_copy(Side side, const Problem& problem) {
   return access.readable ? WantedCopy::kNone : WantedCopy::kAsItLies;
 }
 
-int64_t scratch_bytes(int config, const Problem& problem, const Gpu&) {
+int64_t scratch_bytes(int config, const Problem& problem, const Gpu& gpu) {
+  if (is_streamed(config)) {
+    const KernelConfig& chosen = config_at(config);
+    return shared_bytes(chosen, share_tiles(chosen, problem, gpu.sm_count).stream);
+  }
   return config >= kBf16x6Begin && config < kTf32Begin ? Bf16x3Scratch(problem).bytes : 0;
 }
 
 using Handle = KernelHandle<KernelParams>;
 
-template <DType kDType>
-Handle& dense_kernel(int config, Major a, Major b) {
+template <template <DType, Major, Major> typename Kernels, DType kDType>
+auto& kernel_of_majors(int config, Major a, Major b) {
   if (a == Major::kK) {
-    return b == Major::kK ? kernel_of<DenseKernels<kDType, Major::kK, Major::kK>>(config)
-                          : kernel_of<DenseKernels<kDType, Major::kK, Major::kMn>>(config);
+    return b == Major::kK ? kernel_of<Kernels<kDType, Major::kK, Major::kK>>(config)
+                          : kernel_of<Kernels<kDType, Major::kK, Major::kMn>>(config);
   }
-  return b == Major::kK ? kernel_of<DenseKernels<kDType, Major::kMn, Major::kK>>(config)
-                        : kernel_of<DenseKernels<kDType, Major::kMn, Major::kMn>>(config);
+  return b == Major::kK ? kernel_of<Kernels<kDType, Major::kMn, Major::kK>>(config)
+                        : kernel_of<Kernels<kDType, Major::kMn, Major::kMn>>(config);
+}
+
+// Of 16 bits.
+template <template <DType, Major, Major> typename Kernels>
+auto& kernel_of_operands(int config, const Problem& problem, Major a, Major b) {
+  return problem.a.dtype == DType::kFloat16 ? kernel_of_majors<Kernels, DType::kFloat16>(config, a, b)
+                                            : kernel_of_majors<Kernels, DType::kBFloat16>(config, a, b);
 }
 
 // Outputs that TMA cannot store are stored by the kernels of either dtype.
@@ -123,17 +139,25 @@ DeviceFlag run(int config, const Problem& problem, const Gpu& gpu, void* scratch
     launch_as(plan(problem), fp8_kernel(config - kFp8Begin, problem.a.dtype, problem.b.dtype, problem.out_dtype));
     return {};
   }
+  if (is_streamed(config)) {
+    const TmaAccesses access(problem, kElementBytes);
+    auto& kernel =
+        kernel_of_operands<StreamedKernels>(config - kStreamedBegin, problem, access.a.major, access.b.major);
+    launch_sharing(SharingKernels<SharedParams>{kernel}, chosen, problem, gpu, scratch, stream,
+                   [](const KernelParams& params) { return SharedParams{params, {}, {}}; });
+    return {};
+  }
   const LaunchPlan planned = plan(problem);
-  const bool is_float16 = problem.a.dtype == DType::kFloat16;
-  launch_as(planned, is_float16 ? dense_kernel<DType::kFloat16>(config, planned.major_a, planned.major_b)
-                                : dense_kernel<DType::kBFloat16>(config, planned.major_a, planned.major_b));
+  launch_as(planned, kernel_of_operands<DenseKernels>(config, problem, planned.major_a, planned.major_b));
   return {};
 }
 
 // A line for each config of 16 bits that the choice weighs: name, nanoseconds, and the parts of these nanoseconds.
 std::string explain_costs(const Problem& problem, const Gpu& gpu) {
   std::string lines;
-  for (const Candidate& each : explain(problem, gpu)) {
+  std::vector<Candidate> candidates = explain(problem, gpu), streamed = explain_streamed(problem, gpu);
+  candidates.insert(candidates.end(), streamed.begin(), streamed.end());
+  for (const Candidate& each : candidates) {
     char line[200];
     std::snprintf(line, sizeof(line), "%s %.0f start=%.0f compute=%.0f memory=%.0f delivery=%.0f l2=%.0f waves=%.2f\n",
                   each.name, each.ns, each.start, each.compute, each.memory, each.delivery, each.l2, each.waves);

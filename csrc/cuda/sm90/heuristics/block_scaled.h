@@ -24,7 +24,7 @@ constexpr bool has_float32_scales(Operands operands) {
 // Whether CTAs may share a config's tiles (shared_tiles.h).
 constexpr bool shares_tiles(const KernelConfig& config) {
   const bool has_swapped_codes = has_float32_scales(config.operands) && config.tile.swapped();
-  return has_swapped_codes || is_decoded_weight(config.operands) || is_folded_weight(config.operands);
+  return config.streams || has_swapped_codes || is_decoded_weight(config.operands) || is_folded_weight(config.operands);
 }
 
 // The tile of a config whose operands are prepared in `encoding`.

@@ -113,8 +113,9 @@ struct KernelConfig {
   int splits = 1;       // CTAs of a cluster that share a tile's k
   int ctas_per_sm = 1;  // CTAs that an SM holds at a time
   CostNumbers cost{};
-  int like = -1;         // of kBFloat16: the config of kDenseConfigs whose tile it has, and whose cost it takes
+  int like = -1;         // the config of kDenseConfigs whose tile it has, and whose cost it takes
   bool measured = true;  // whether it has run on hardware; one that has not is chosen where no other can serve
+  bool streams = false;  // of 16 bits: whether CTAs share the last tiles (layout/stream_k.h)
 };
 
 // Shared memory, which begins at a multiple of 1024 bytes: the pipeline's barriers, each consumer's bias, then each

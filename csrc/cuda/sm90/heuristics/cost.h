@@ -19,6 +19,13 @@ namespace tileon::sm90 {
 
 // ---- dense products of 16 bits ----
 
+// How often a persistent kernel's tile counts unaligned_tile.
+template <typename Real>
+Real unaligned_stores(Operands operands, const Problem& problem, const GpuNumbers& gpu) {
+  if (writes_by_tma(operands, problem)) return 0;
+  return takes_vector_stores(problem, 2) ? 1 : 1 + gpu.odd_columns;
+}
+
 // What is worked out once for a problem.
 template <typename Real>
 struct DenseWork {
@@ -53,8 +60,7 @@ struct DenseWork {
     bytes_with_sector = sectors ? 0 : 2 * out_bytes * gpu.out_sectors;
     bytes[0] = operand_bytes + out_bytes * (sectors ? 1 + gpu.out_sectors : 1) + bytes_with_sector;
     bytes[1] = operand_bytes + out_bytes * (sectors ? 1 + gpu.out_sectors_swapped : 1) + bytes_with_sector;
-    const bool has_pairs = takes_vector_stores(problem, 2);
-    unaligned[0] = writes_by_tma(operands, problem) ? 0 : has_pairs ? 1 : 1 + gpu.odd_columns;
+    unaligned[0] = unaligned_stores<Real>(operands, problem, gpu);
     unaligned[1] = takes_vector_stores(problem, 4) ? 0 : 1;
     for (int i = 0; i < 4; ++i) {
       clusters[i] = static_cast<Real>(clusters_at_once(1 << i, sms));

@@ -15,6 +15,7 @@
 #include "cuda/sm90/heuristics/cost_numbers.h"
 #include "cuda/sm90/heuristics/direct_weight.h"
 #include "cuda/sm90/heuristics/small_m.h"
+#include "cuda/sm90/heuristics/streamed.h"
 #include "cuda/sm90/heuristics/tf32.h"
 #include "cuda/sm90/layout/encoding.h"
 
@@ -212,7 +213,7 @@ inline DenseCosts costs_with_activation(Operands operands, const Problem& proble
   return costs;
 }
 
-// A config that choose_dense weighs, and what it expects of it in nanoseconds: the parts of Costs.
+// A dense config, and what is expected of it in nanoseconds: the parts of Costs.
 struct Candidate {
   const char* name;
   double ns, start, compute, memory, delivery, l2, waves;
@@ -226,6 +227,17 @@ inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   for (int i = 0; i < kDenseConfigCount; ++i)
     candidates.push_back({kDenseConfigs[i].name, costs.ns[i], costs.start[i], costs.compute[i], costs.memory[i],
                           costs.delivery[i], costs.l2[i], costs.waves[i]});
+  return candidates;
+}
+
+// The same of kStreamedConfigs, those that would share tiles and are weighed on this GPU.
+inline std::vector<Candidate> explain_streamed(const Problem& problem, const Gpu& gpu) {
+  std::vector<Candidate> candidates;
+  if (why_not_dense(problem, gpu) != nullptr || !may_stream(problem, gpu)) return candidates;
+  const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
+  for (const KernelConfig& config : kStreamedConfigs)
+    if (const StreamedCost of(config, costs, problem, gpu); of.ns < std::numeric_limits<float>::infinity())
+      candidates.push_back({config.name, of.ns, of.start, of.compute, of.memory, of.delivery, of.l2, of.waves});
   return candidates;
 }
 
@@ -247,16 +259,22 @@ inline Choice small_or_certain(int config, double ns, bool is_certain = true) {
 }
 
 // The config that is expected to be fastest; none where none can run the problem, and where the portable kernels for
-// few rows or columns should be faster.
-inline Choice weigh_dense(const Problem& problem, const Gpu& gpu) {
+// few rows or columns should be faster. Those of kStreamedConfigs, where they are weighed too, stand behind the dense
+// ones.
+inline Choice weigh_16_bits(const Problem& problem, const Gpu& gpu, bool is_streamed_too) {
   if (why_not_dense(problem, gpu) != nullptr) return {};
   const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
-  const int best = cheapest_dense(costs);
-  if (narrow_pays(problem, gpu, costs.ns[best] / kNarrowMargin)) return {};
+  int best = cheapest_dense(costs);
+  float ns = costs.ns[best];
+  if (narrow_pays(problem, gpu, ns / kNarrowMargin)) return {};
+  if (is_streamed_too)
+    if (const int streamed = find_streamed(costs, problem, gpu, best, ns); streamed >= 0)
+      best = kDenseConfigCount + streamed;
   // Rows that TMA cannot write take long in all kernels, and the products of a short k hide little of it.
-  return small_or_certain(best, costs.ns[best], writes_by_tma(Operands::k16Bits, problem));
+  return small_or_certain(best, ns, writes_by_tma(Operands::k16Bits, problem));
 }
-inline int choose_dense(const Problem& problem, const Gpu& gpu) { return weigh_dense(problem, gpu).config; }
+inline Choice weigh_dense(const Problem& problem, const Gpu& gpu) { return weigh_16_bits(problem, gpu, true); }
+inline int choose_dense(const Problem& problem, const Gpu& gpu) { return weigh_16_bits(problem, gpu, false).config; }
 
 inline double fp8_ns(const KernelConfig& config, const Problem& problem, const Work& work, const Gpu& gpu) {
   return largest_bound_ns(config, problem, work, gpu.sm_count) + store_ns(config, problem, gpu.sm_count);

@@ -22,6 +22,13 @@ constexpr int kLeastRangeK = 512;   // and of a CTA's range
 constexpr double kHandOverNs = 1000.0;
 constexpr double kSharedBytesPerNs = 20.0;  // of a CTA
 
+// The same of products of 16 bits, on an H200: once, and for each CTA that hands over. And what it takes longer where
+// each CTA is at another k: nothing is loaded for two of them at once until L2 has most of it, so that products wait
+// for memory that else run beside it. By the bytes of both operands, so many at most. Fitted as streamed.h says.
+constexpr double kStreamedHandOverNs = 2860.0;
+constexpr double kStreamedBytesPerNs = 78.0;
+constexpr double kScatteredBytesPerNs = 29000.0, kMostScatteredBytes = 110e6;
+
 // CTAs that share tiles are each at another k, and find in L2 what another has read only where L2 holds all of it. So
 // many bytes it does; what is beyond is read once more. Where there is one tile along n no two CTAs read the same part
 // of `a`, so it is not read again; nor is `b` where there is one tile along m.
@@ -70,6 +77,13 @@ inline double read_again_ns(const KernelConfig& config, const StreamK& stream, c
   return std::max(bytes - kL2Bytes, 0.0) / kReadAgainBytesPerNs;
 }
 
+// Nanoseconds that a tile takes longer for the sums of `others` CTAs.
+inline double exchange_ns(const KernelConfig& config, int others) {
+  const auto bytes = static_cast<double>(sums_bytes(config.tile));
+  if (config.streams) return kStreamedHandOverNs + others * bytes / kStreamedBytesPerNs;
+  return (2 + others) / 3.0 * (kHandOverNs + bytes / kSharedBytesPerNs);
+}
+
 // Nanoseconds of the products of `tiles` tiles. Beside the shared ones each CTA has `whole` others.
 inline double shared_ns(const KernelConfig& config, const StreamK& stream, int64_t tiles, int64_t whole) {
   const CostNumbers& cost = config.cost;
@@ -77,9 +91,17 @@ inline double shared_ns(const KernelConfig& config, const StreamK& stream, int64
   const double of_whole = cost.per_tile + static_cast<double>(cost.per_k) * stream.k_blocks * config.tile.block_k;
   const double stored = stream.blocks >= stream.k_blocks ? 2 : 1;  // tiles, by a CTA
   const int others = others_of(stream, tiles - stream.first_tile);
-  const double exchange = kHandOverNs + static_cast<double>(sums_bytes(config.tile)) / kSharedBytesPerNs;
-  return static_cast<double>(whole) * of_whole + stored * cost.per_tile + cost.per_k * k +
-         (2 + others) / 3.0 * exchange;
+  return static_cast<double>(whole) * of_whole + stored * cost.per_tile + cost.per_k * k + exchange_ns(config, others);
+}
+
+// Nanoseconds that the operands of shared tiles take longer to load than those of whole ones.
+inline double scattered_loads_ns(const KernelConfig& config, const StreamK& stream, int64_t tiles,
+                                 const Problem& problem) {
+  if (!config.streams) return read_again_ns(config, stream, problem);
+  if (stream.ctas % (tiles - stream.first_tile) == 0) return 0;
+  const double bytes = static_cast<double>(config.tile.element_bytes) * static_cast<double>(problem.k) *
+                       static_cast<double>(problem.m + problem.n) * static_cast<double>(problem.batch);
+  return std::min(bytes, kMostScatteredBytes) / kScatteredBytesPerNs;
 }
 
 // Of less than a round of tiles each may have so many CTAs.
@@ -91,10 +113,10 @@ constexpr int kCtasOfTile[] = {2, 3, 4, 6, 8, 12, 16};
 constexpr int kCtasOfCluster[] = {2, 3, 4, 5, 8};
 
 // Whether there is a kernel of a config for clusters: not of every width, for one nearby serves as well, nor where the
-// registers are full, nor of folds, which it made no faster.
+// registers are full, nor of folds, which it made no faster, nor of 16 bits, which have kernels that split k.
 constexpr bool has_clusters(const KernelConfig& config) {
   const int columns = config.tile.mma_columns();
-  if (!shares_tiles(config) || is_folded_weight(config.operands)) return false;
+  if (!shares_tiles(config) || is_folded_weight(config.operands) || config.streams) return false;
   if (config.operands == Operands::kWeightBlocks && columns == 128) return false;
   return columns <= 128 || columns % 64 == 0;
 }
@@ -126,14 +148,16 @@ inline double cluster_ns(const KernelConfig& config, int k_blocks, int splits) {
 // ---- the choice ----
 
 // The fastest way: no tile is shared; a cluster has each; or those of the last two rounds are shared, where the last
-// one is not full. Each SM has a range then, or each tile the same number of CTAs.
+// one is not full. Each SM has a range then, or each tile the same number of CTAs. Where CTAs load together, a cluster
+// of them stands for a CTA, and their tiles for a tile.
 inline SharedTiles share_tiles(const KernelConfig& config, const Problem& problem, int sm_count) {
   const int64_t tiles = tile_order(config.tile, problem.m, problem.n).count() * problem.batch;
   const int k_blocks = ceil_divide(std::max<int64_t>(problem.k, 1), config.tile.block_k);
-  const int64_t rounds = (tiles + sm_count - 1) / sm_count;
+  const int at_once = clusters_at_once(config.tile.cluster_ctas(), sm_count);
+  const int64_t rounds = (tiles + at_once - 1) / at_once;
   const double of_tile = config.cost.per_tile + static_cast<double>(config.cost.per_k) * static_cast<double>(problem.k);
   SharedTiles best{{static_cast<int>(tiles), 0, k_blocks}, static_cast<double>(rounds) * of_tile};
-  if (!problem.may_slice_k || tiles % sm_count == 0) return best;
+  if (!problem.may_slice_k || tiles % at_once == 0) return best;
   for (const int splits : kCtasOfCluster) {
     if (!has_clusters(config) || !fit_clusters(tiles, k_blocks, splits, sm_count)) continue;
     const double ns = cluster_ns(config, k_blocks, splits);
@@ -141,23 +165,25 @@ inline SharedTiles share_tiles(const KernelConfig& config, const Problem& proble
   }
   const int64_t whole = std::max<int64_t>(rounds - 2, 0);
   const auto consider = [&](int64_t ctas) {
-    const StreamK stream = stream_of(config.tile, tiles, k_blocks, whole * sm_count, ctas);
+    const StreamK stream = stream_of(config.tile, tiles, k_blocks, whole * at_once, ctas);
     if (stream.ctas == 0) return;
-    const double ns = shared_ns(config, stream, tiles, whole) + read_again_ns(config, stream, problem);
+    const double ns = shared_ns(config, stream, tiles, whole) + scattered_loads_ns(config, stream, tiles, problem);
     if (ns < best.ns) best = {stream, ns, 1};
   };
-  consider(sm_count);
+  // Of 16 bits CTAs alone, which read more of L2 than clusters, have gained by the same k of all tiles only.
+  if (!config.streams || config.tile.cluster_ctas() > 1) consider(at_once);
   for (const int of_tile : kCtasOfTile)
-    if (tiles * of_tile <= sm_count) consider(tiles * of_tile);
+    if (tiles * of_tile <= at_once) consider(tiles * of_tile);
   return best;
 }
 
 // What the CTAs hand over, and the words behind it that say when it is there.
 inline int64_t shared_sums_bytes(const KernelConfig& config, const StreamK& stream) {
-  return stream.ctas * sums_bytes(config.tile);
+  return stream.ctas * config.tile.cluster_ctas() * sums_bytes(config.tile);
 }
 inline int64_t shared_bytes(const KernelConfig& config, const StreamK& stream) {
-  return shared_sums_bytes(config, stream) + int64_t{stream.ctas} * config.tile.consumers * 8;
+  const int64_t ctas = int64_t{stream.ctas} * config.tile.cluster_ctas();
+  return shared_sums_bytes(config, stream) + ctas * config.tile.consumers * 8;
 }
 
 }  // namespace tileon::sm90

@@ -50,7 +50,7 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm90_swapped_96x64x128",           Operands::k16Bits, {Family::kSwapAb,         96,  64, 128,  1, 16},  1,  1, { 5775.0f,   277.5f,   2.268f,  5864.0f,   2.673f,    1370.0f,      149.4f,  55660.0f}},
     {"sm90_cluster2x1_128x256x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 256, 64, 2, 16}, 2, 1),  1,  1, { 6420.0f,  1132.0f,   9.446f,  5123.0f,   9.189f,    6158.0f,      622.8f, 174200.0f}},
     {"sm90_cluster2x2_128x128x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 128, 64, 2, 16}, 2, 2),  1,  1, { 6726.0f,   446.0f,   4.885f,  6623.0f,   4.715f,    1272.0f,      146.1f, 158300.0f}},
-    {"sm90_cluster2x1_swapped_256x128x64", Operands::k16Bits, loaded_together({Family::kSwapAb,    256, 128, 64, 2, 16}, 2, 1),  1,  1, { 6392.0f,  1729.0f,   9.621f,  5123.0f,    9.36f,    6158.0f,      622.8f,  57430.0f}},
+    {"sm90_cluster2x1_swapped_256x128x64", Operands::k16Bits, loaded_together({Family::kSwapAb,    256, 128, 64, 2, 16}, 2, 1),  1,  1, { 6392.0f,  1729.0f,   9.621f,  5123.0f,   9.359f,    6158.0f,      622.8f,  57430.0f}},
     {"sm90_cluster2x2_128x160x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 160, 64, 2, 16}, 2, 2),  1,  1, { 6526.0f,   680.0f,   6.142f,  5261.0f,   6.032f,    1436.0f,      314.2f, 104800.0f}},
     {"sm90_cluster4x2_64x64x64",         Operands::k16Bits, loaded_together({Family::kCooperative,  64,  64, 64, 1, 16}, 4, 2),  1,  1, { 6293.0f,   202.8f,   2.196f,  6400.0f,   2.251f,     991.7f,      146.1f, 213300.0f}},
     {"sm90_cluster2x4_64x128x64",        Operands::k16Bits, loaded_together({Family::kCooperative,  64, 128, 64, 1, 16}, 2, 4),  1,  1, { 6098.0f,   458.7f,   2.771f,  5882.0f,   2.742f,    1994.0f,      175.5f,  74210.0f}},
@@ -58,6 +58,10 @@ constexpr KernelConfig kDenseConfigs[] = {
     {"sm90_cluster2x1_128x192x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 192, 64, 2, 16}, 2, 1),  1,  1, { 6486.0f,   953.7f,   7.226f,  5892.0f,   7.045f,    2337.0f,      180.7f,  93680.0f}},
     {"sm90_cluster4x2_64x96x64",         Operands::k16Bits, loaded_together({Family::kCooperative,  64,  96, 64, 1, 16}, 4, 2),  1,  1, { 6346.0f,   232.2f,   2.255f,  5907.0f,    2.87f,    1253.0f,      169.5f,  63280.0f}},
     {"sm90_cluster1x4_128x128x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 128, 64, 2, 16}, 1, 4),  1,  1, { 6616.0f,   445.8f,   4.911f,  6623.0f,    4.74f,    1272.0f,      146.1f,  95300.0f}},
+    {"sm90_cluster2x1_128x224x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 224, 64, 2, 16}, 2, 1),  1,  1, { 6622.0f,  1246.0f,   8.508f,  5022.0f,   8.016f,    2372.0f,      471.3f, 138200.0f}},
+    {"sm90_cluster2x1_128x208x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 208, 64, 2, 16}, 2, 1),  1,  1, { 6710.0f,  1077.0f,    7.91f,  4937.0f,   7.596f,    2309.0f,      503.4f, 116000.0f}},
+    {"sm90_cluster2x1_128x176x64",       Operands::k16Bits, loaded_together({Family::kCooperative, 128, 176, 64, 2, 16}, 2, 1),  1,  1, { 6790.0f,   810.7f,   6.692f,  4994.0f,   6.329f,    1730.0f,      512.7f,  94310.0f}},
+    {"sm90_cluster1x2_swapped_208x128x64", Operands::k16Bits, loaded_together({Family::kSwapAb, 208, 128, 64, 2, 16}, 1, 2),  1,  1, { 6437.0f,  1681.0f,   7.681f,  4860.0f,     7.8f,    2386.0f,     1394.0f,  91180.0f}},
     {"sm90_split2_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  2,  1, { 8449.0f,   319.5f,   1.174f,  4242.0f,   1.326f,  0.003125f, 20140000.0f,  47390.0f}},
     {"sm90_split4_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  4,  1, { 7246.0f,   493.4f,  0.6169f,  3969.0f,  0.6503f,  0.006421f, 14280000.0f,  41360.0f}},
     {"sm90_split8_64x64x128",            Operands::k16Bits, {Family::kClusterSplitK,  64,  64, 128,  1, 16},  8,  1, { 7217.0f,   619.1f,  0.2881f,  3406.0f,  0.3843f,   0.01319f, 10120000.0f,  39810.0f}},
@@ -77,6 +81,35 @@ constexpr KernelConfig kDenseConfigs[] = {
 };
 // clang-format on
 constexpr int kDenseConfigCount = sizeof(kDenseConfigs) / sizeof(kDenseConfigs[0]);
+
+// The number of a config by its name; -1 where the table has none of it.
+template <int kCount>
+constexpr int config_named(const KernelConfig (&configs)[kCount], std::string_view name) {
+  for (int config = 0; config < kCount; ++config)
+    if (configs[config].name == name) return config;
+  return -1;
+}
+
+// Tiles of dense configs, the last of which CTAs share. Their costs are the dense configs', and what the exchange takes
+// (streamed.h). Two consumers take registers beside 96 sums and more: what they hand over goes by addresses of its own.
+constexpr KernelConfig streamed(const char* name, const char* dense_name) {
+  const int like = config_named(kDenseConfigs, dense_name);
+  KernelConfig config = kDenseConfigs[like];
+  config.name = name;
+  config.tile.takes_registers = config.tile.mma_columns() > 128;
+  config.like = like;
+  config.streams = true;
+  return config;
+}
+constexpr KernelConfig kStreamedConfigs[] = {
+    streamed("sm90_stream_k_128x256x64", "sm90_gemm_128x256x64"),
+    streamed("sm90_stream_k_128x128x64", "sm90_gemm_128x128x64"),
+    streamed("sm90_stream_k_2x1_128x256x64", "sm90_cluster2x1_128x256x64"),
+    streamed("sm90_stream_k_2x1_128x192x64", "sm90_cluster2x1_128x192x64"),
+    streamed("sm90_stream_k_2x2_128x128x64", "sm90_cluster2x2_128x128x64"),
+    streamed("sm90_stream_k_1x2_swapped_208x128x64", "sm90_cluster1x2_swapped_208x128x64"),
+};
+constexpr int kStreamedConfigCount = sizeof(kStreamedConfigs) / sizeof(kStreamedConfigs[0]);
 
 // With registers for three sets of sums: of two stages, and those that leave the tensor core.
 constexpr TileConfig promoted_behind(TileConfig tile) {
@@ -114,14 +147,6 @@ constexpr KernelConfig kFp8Configs[] = {
 };
 // clang-format on
 constexpr int kFp8ConfigCount = sizeof(kFp8Configs) / sizeof(kFp8Configs[0]);
-
-// The number of a config by its name; -1 where the table has none of it.
-template <int kCount>
-constexpr int config_named(const KernelConfig (&configs)[kCount], std::string_view name) {
-  for (int config = 0; config < kCount; ++config)
-    if (configs[config].name == name) return config;
-  return -1;
-}
 
 // Block-scaled configs that are dense or fp8 ones in everything but the operands.
 constexpr KernelConfig like_dense(const char* name, const char* dense_name) {

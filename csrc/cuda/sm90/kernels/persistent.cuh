@@ -97,13 +97,12 @@ __device__ __forceinline__ void consume(const typename Kernel::Params& params,
     TileBias<Kernel::config.tile_n> bias;
     bias.read(params.problem, position.n_begin);
     typename Kernel::AccumulatorScale scale;
+    const int row = (Kernel::swapped ? position.n_begin : position.m_begin) + warp_row;
+    const int column = Kernel::swapped ? position.m_begin : position.n_begin;
     if constexpr (Kernel::Scheduler::shares_tiles) {
-      static_assert(Kernel::swapped);
-      scale.read(params, position.n_begin + warp_row, tiles.first_block(), position.m_begin);
-    } else if (Kernel::swapped) {
-      scale.read(params, position.n_begin + warp_row, position.m_begin);
+      scale.read(params, row, tiles.first_block(), column);
     } else {
-      scale.read(params, position.m_begin + warp_row, position.n_begin);
+      scale.read(params, row, column);
     }
     FirstBias<Kernel> first_bias;
     const auto to_smem = [&] {

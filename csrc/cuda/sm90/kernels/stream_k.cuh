@@ -119,10 +119,15 @@ class StreamedTiles {
   __device__ __forceinline__ float4* sums_of(int cta, int consumer) const {
     constexpr int kOfConsumer = Kernel::row_blocks * kFours * 128;
     return reinterpret_cast<float4*>(params_.stream_memory.sums) +
-           (int64_t{cta} * Kernel::config.consumers + consumer) * kOfConsumer + threadIdx.x % 128;
+           (int64_t{place_of(cta)} * Kernel::config.consumers + consumer) * kOfConsumer + threadIdx.x % 128;
   }
   __device__ __forceinline__ uint64_t* ready_of(int cta, int consumer) const {
-    return params_.stream_memory.ready + cta * Kernel::config.consumers + consumer;
+    return params_.stream_memory.ready + place_of(cta) * Kernel::config.consumers + consumer;
+  }
+  // Of CTAs that load together, `cta` is a cluster, and this is the place of this CTA's counterpart in it.
+  static __device__ __forceinline__ int place_of(int cta) {
+    constexpr int ctas = Kernel::config.cluster_ctas();
+    return ctas == 1 ? cta : cta * ctas + static_cast<int>(blockIdx.y);
   }
 
   __device__ __forceinline__ void wait_for(uint64_t* ready) const {

@@ -111,6 +111,7 @@ bool launch_together(KernelHandle<Params>& kernel, const Gpu& gpu, const LaunchP
                                  .threads = threads,
                                  .stream = stream,
                                  .shared_bytes = plan.shared_bytes,
+                                 .cluster = dim3(1, plan.grid().y),
                                  .may_overlap = use_dependent_launch()},
                                 function, params);
 }
@@ -130,6 +131,10 @@ struct KernelSet {
 
 template <DType kDType, Major kMajorA, Major kMajorB>
 struct DenseKernels : KernelSet<KernelParams, kDenseConfigCount> {};
+
+// Of kStreamedConfigs.
+template <DType kDType, Major kMajorA, Major kMajorB>
+struct StreamedKernels : KernelSet<SharedParams, kStreamedConfigCount> {};
 
 // `kOut`, float16 or bfloat16, is the output that these kernels store through TMA; any other output they store too.
 template <DType kA, DType kB, DType kOut>

@@ -57,6 +57,12 @@ struct KernelParams {
 };
 static_assert(offsetof(KernelParams, tiles) - offsetof(KernelParams, order) == 64);
 
+// Of kernels of 16 bits whose tiles CTAs share.
+struct SharedParams : KernelParams {
+  StreamK stream;
+  StreamKMemory stream_memory;
+};
+
 // `problem` is that of the prepared operands (prepared_problem).
 struct ScaledParams : KernelParams {
   const float* global_scale;  // one element, or null: 1

@@ -102,6 +102,14 @@ struct Unscaled {
   }
 };
 
+// The same, of products whose tiles CTAs share.
+template <typename Out>
+struct UnscaledShared : Unscaled<Out> {
+  using Params = SharedParams;
+
+  __device__ __forceinline__ void read(const Params&, int, int, int) {}
+};
+
 // b's tile in a stage.
 template <TileConfig kConfig, Major kMajor, int kCodeBits>
 struct TileOfB {
@@ -167,12 +175,15 @@ struct Kernel {
   // ping-pong there are none left, and in other kernels an AccumulatorScale may need them.
   static constexpr bool reads_bias_early = !ping_pong && !AccumulatorScale::is_in_need_of_registers;
 
-  static constexpr bool dense_16_bit = std::is_same_v<AccumulatorScale, Unscaled<Element>>;
+  template <typename OfSums>
+  static constexpr bool is_unscaled =
+      std::is_same_v<AccumulatorScale, Unscaled<OfSums>> || std::is_same_v<AccumulatorScale, UnscaledShared<OfSums>>;
+  static constexpr bool dense_16_bit = is_unscaled<Element>;
   static constexpr bool of_float32 = std::is_same_v<Element, Bf16x3> || std::is_same_v<Element, Tf32>;
   // Gradients flow through these operands, and need the activation's argument.
   static constexpr bool keeps_pre_activation = dense_16_bit || of_float32;
   // For the rules of heuristics/config.h.
-  static constexpr StoredSums stored_sums{of_float32, std::is_same_v<AccumulatorScale, Unscaled<Out>>};
+  static constexpr StoredSums stored_sums{of_float32, is_unscaled<Out>};
   // Columns that a lane stores at once: two hide half of a curved activation's latency, where there are registers for
   // them beside the sums.
   static constexpr bool has_spare_registers = kConfig.takes_registers || row_blocks * columns / 2 < 128;

@@ -50,9 +50,8 @@ inline ConfigFields fields_of(const KernelConfig& config) {
   static_assert(std::size(kFamilies) == static_cast<int>(Family::kDirectWeight) + 1);
   const auto& [taken, route] = kOperands[static_cast<int>(config.operands)];
   const TileConfig& tile = config.tile;
-  return {taken,        "sm90",        kFamilies[static_cast<int>(tile.family)],
-          route,        tile.tile_m,   tile.tile_n,
-          tile.block_k, config.splits, config.measured};
+  const char* family = config.streams ? "stream_k" : kFamilies[static_cast<int>(tile.family)];
+  return {taken, "sm90", family, route, tile.tile_m, tile.tile_n, tile.block_k, config.splits, config.measured};
 }
 
 }  // namespace tileon::sm90

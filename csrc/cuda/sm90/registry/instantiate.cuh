@@ -44,6 +44,14 @@ KernelFunction<KernelParams> kernel_function(DenseKernels<kDType, kMajorA, kMajo
   }
 }
 
+template <int kNumber, DType kDType, Major kMajorA, Major kMajorB>
+KernelFunction<SharedParams> kernel_function(StreamedKernels<kDType, kMajorA, kMajorB>) {
+  constexpr TileConfig tile = kStreamedConfigs[kNumber].tile;
+  using Element = DeviceType<kDType>;
+  return &gemm<
+      Kernel<tile, Element, kMajorA, kMajorB, StreamedTiles, PlainMainLoop, UnscaledShared<Element>, TmaStore>>;
+}
+
 // The others read both operands along k.
 template <TileConfig kTile, typename Element, template <typename> class MainLoop, typename AccumulatorScale,
           template <typename> class Store>
