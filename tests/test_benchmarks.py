@@ -95,6 +95,7 @@ def test_run_all_writes_every_result_file_of_the_committed_folder(tmp_path: path
         "regret_random.csv",
         "portable_random.csv",
         "sweep_rectangles_4.csv",
+        "sweep_rectangles_5.csv",
         "sweep_rectangles_narrow.csv",
         "unaligned_outputs.csv",
         "weight_blocks.csv",

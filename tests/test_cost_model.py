@@ -197,7 +197,7 @@ def test_clusters_have_most_numbers_of_their_tiles() -> None:
     assert np.exp(tied[cluster, 3]) == pytest.approx(np.exp(tied[plain, 3])), "memory_bytes"
 
 
-def test_clusters_are_held_back_from_squares_whose_lines_begin_with_those_of_l2() -> None:
+def test_clusters_gain_little_at_squares_whose_lines_begin_with_those_of_l2() -> None:
     model = cost_model.model()
     squares = [Case("float16", layout, size, size, size) for layout in LAYOUTS for size in range(1024, 8193, 256)]
     is_cluster = np.array(["cluster" in config for config in model.configs])

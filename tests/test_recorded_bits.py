@@ -28,7 +28,7 @@ def test_every_problem_is_recorded() -> None:
 def order_of_sums(config: Config) -> tuple[object, ...] | None:
     """What configs have in common that add alike, as the choice has it where results are batch invariant: add_alike of
     csrc/cuda/sm90/heuristics/alike.h, and order_of_sums of csrc/cuda/sm80/heuristics/choice.h. None: of its own."""
-    if config.family in ("small_m", "narrow", "skinny", "stream_k") or config.name.startswith("sm80_direct_split"):
+    if config.family in ("small_m", "narrow", "skinny") or config.name.startswith("sm80_direct_split"):
         return None
     if config.backend == "sm90":
         return config.backend, config.route, config.splits, config.tile[2] if config.splits > 1 else 0

@@ -74,9 +74,9 @@ def test_dense_products_are_right_in_every_schedule(simulation, table, name, dty
 
 
 @pytest.mark.parametrize("dtypes", [(0, 0, 0), (1, 1, 1)])
-@pytest.mark.parametrize("name", ["sm90_stream_k_128x128x64", "sm90_stream_k_2x1_128x256x64", "sm90_stream_k_2x2_128x128x64"])
-def test_products_of_shared_tiles_are_right_in_every_schedule(simulation, name, dtypes):
-    row = simulation.rows(HOPPER).index(name)
+@pytest.mark.parametrize("form", ["128x128", "2x1_128x256", "2x2_128x128", "1x2_swapped_208x128"])
+def test_products_of_shared_tiles_are_right_in_every_schedule(simulation, form, dtypes):
+    row = simulation.rows(HOPPER).index(f"sm90_stream_k_{form}x64")
     problems = dense_problems(simulation, dtypes=[(dtypes, False)], cases=STREAMED_CASES)
     for number, problem in enumerate(problems):
         if number % 4 == dtypes[0]:

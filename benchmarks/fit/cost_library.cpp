@@ -73,7 +73,7 @@ void expected_ns(int count, const int32_t* config, const int32_t* case_of, int c
   for (int i = 0; i < count; ++i) ns[i] = costs[case_of[i]][config[i]];
 }
 
-// What the library chooses.
+// What the library chooses of kDenseConfigs, which the fit is of.
 void choose_all(int count, const Case* cases, int sm_count, int32_t* chosen) {
   for (int i = 0; i < count; ++i)
     chosen[i] = choose_dense(problem_of(cases[i]), {90, sm_count, 227 * 1024, 90, -1, kMemory[cases[i].gpu]});

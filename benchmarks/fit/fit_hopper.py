@@ -55,7 +55,7 @@ _UNALIGNED_TIMES = 1.0  # what a squared error of the times counts, beside a reg
 _NOT_LESS = [_START, _PER_TILE, _PER_K]  # of a cluster than of its tile: it waits for others besides
 _ALIGNED_SQUARES = range(1024, 8193, 256)
 _RAISE, _RAISES = 1.002, 100  # of a cluster's numbers at a time, and how often at most
-TIE = 1.07  # times a cluster's: what a square may be expected to take without clusters
+TIE = 1.07  # times as fast a cluster may be expected to be at an aligned square
 _LEAST_SQUARES_STEPS, _STEP, _ALIKE_EVERY = 12, 1e-5, 25
 
 
@@ -92,7 +92,7 @@ def tie_clusters(logs: Array) -> None:
 def hold_clusters_back(of_configs: Array, of_gpus: Array) -> None:
     """Raises what clusters take for a tile until none is expected to be the fastest of a larger square whose lines
     begin with L2's, but by little: there they save nothing. (Clusters of 128 x 176, 208 and 224 took 0.98 to 1.01 times
-    the best other config's speed at 33 squares on an H200, where up to 3 % more are expected.)"""
+    the best other config's speed at 33 squares on an H200, where up to 3 % more are expected, and 6 on an H100.)"""
     cases = [Case("float16", layout, size, size, size) for layout in LAYOUTS for size in _ALIGNED_SQUARES]
     squares = np.concatenate([as_array(cases, gpu) for gpu in range(len(of_gpus))])
     config, case = (numbers.ravel() for numbers in np.indices((len(of_configs), len(squares))))
@@ -105,7 +105,7 @@ def hold_clusters_back(of_configs: Array, of_gpus: Array) -> None:
             of_configs[cluster, [_PER_TILE, _PER_K, _PER_K_MN]] *= _RAISE
         if not too_fast:
             return
-    raise RuntimeError("clusters stay the fastest of an aligned square")
+    raise RuntimeError("clusters stay far the fastest of an aligned square")
 
 
 class _Pairs:

@@ -250,8 +250,7 @@ void test_tiles_that_begin_within_lines() {
   expect(bytes_of_tile("sm90_gemm_128x104x64", k_major) < of_128, "and every tile of a k-major operand with a line");
 }
 
-// What is printed of a choice: every config that may be chosen, and terms that make up its time.
-// Of few tiles with a long k, and of the rows of other kernels.
+// Tiles that CTAs share: of few tiles with a long k.
 void test_streamed() {
   const auto chosen = [](const Problem& of, const Gpu& gpu) { return weigh_dense(of, gpu); };
   Problem gradient = problem(1, 768, 768, 8192, true, false);
@@ -282,6 +281,7 @@ void test_streamed() {
   }
 }
 
+// What is printed of a choice: every config that may be chosen, and terms that make up its time.
 void test_explain() {
   Problem each = problem(2, 1000, 520, 4096, false, true);
   for (const Candidate& candidate : explain(each, kH200)) {

@@ -38,7 +38,7 @@ void test_ranges(const KernelConfig& config, const Problem& problem, int sms) {
   const StreamK stream = share_tiles(config, problem, sms).stream;
   if (stream.ctas == 0) return expect(stream.first_tile == tiles, "all tiles are whole");
   const int at_once = clusters_at_once(config.tile.cluster_ctas(), sms);
-  expect(stream.ctas <= at_once, "a CTA on each SM");
+  expect(stream.ctas <= at_once, "a CTA on each SM, or a cluster on some");
   expect(stream.first_tile % at_once == 0 && stream.first_tile < tiles, "whole tiles make full rounds");
   expect(stream.first_tile == 0 || stream.ctas == at_once, "all CTAs have whole tiles");
   expect(stream.begin_of(0) == 0, "from the first block");
@@ -85,7 +85,8 @@ void test_ranges_of_many_problems() {
   for (const KernelConfig& config : kBlockScaledConfigs)
     if (shares_tiles(config)) test_config(config);
   for (const KernelConfig& config : kStreamedConfigs) {
-    expect(shares_tiles(config) && !has_clusters(config), "kernels of 16 bits are streamed alone", config.name);
+    expect(shares_tiles(config) && !has_clusters(config), "kernels of 16 bits have no clusters that split k",
+           config.name);
     test_config(config);
   }
   expect(shared > 1000, "many problems share tiles");

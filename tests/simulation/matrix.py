@@ -52,12 +52,13 @@ CASES: list[tuple[int, int, int, int, dict]] = [
     (129, 257, 64, 2, {"pre_activation": True}),
     (300, 264, 328, 1, {"sms": 2}),
 ]
-# And of which CTAs, or clusters of them, share tiles: of one round and of two, by two CTAs and by parts of three.
+# And of which CTAs, or clusters of two and of four, share tiles: all of them, or, the last ones, by clusters, those of two
+# rounds behind whole ones.
 STREAMED_CASES: list[tuple[int, int, int, int, dict]] = [
-    (40, 400, 4136, 1, {"slope": 2.0}),
-    (300, 136, 8200, 1, {"activation": "none", "bias": False}),
-    (130, 264, 6152, 1, {"sms": 6, "slope": 2.0}),
-    (264, 200, 4104, 3, {"sms": 8, "activation": "relu"}),
+    (40, 400, 4136, 1, {"sms": 16, "slope": 2.0}),
+    (300, 136, 8200, 1, {"sms": 16, "activation": "none", "bias": False}),
+    (130, 264, 6152, 1, {"sms": 24, "slope": 2.0}),
+    (520, 520, 8200, 1, {"sms": 12, "activation": "relu"}),
 ]
 # Of a, b and the output; whether float32 is tf32.
 DTYPES = [

@@ -53,5 +53,5 @@ def explain(size: str, dtype: str = "bfloat16", layout: str = "NT", *rest: str) 
     print(f"{m}x{n}x{k} {dtype} {layout}, compute capability {capability / 10}, {sms} SMs: {chosen}")
     for line in sorted(weighed, key=lambda line: float(line.split()[1])):
         name, nanoseconds, *terms = line.split()
-        print(f"  {name:34} {float(nanoseconds) / 1000:10.2f} us  {'  '.join(terms)}")
+        print(f"  {name:36} {float(nanoseconds) / 1000:10.2f} us  {'  '.join(terms)}")
     return 0

@@ -54,7 +54,8 @@ int choose_alike(const Problem& problem, const Gpu& gpu, int config) {
   };
   if (config >= kTf32Begin) return behind(kTf32Begin, choose_tf32_alike_once);
   if (config >= kBf16x6Begin) return behind(kBf16x6Begin, choose_bf16x6_alike_once);
-  return config >= kFp8Begin ? behind(kFp8Begin, choose_fp8_alike_once) : behind(0, choose_dense_alike_once);
+  if (config >= kFp8Begin) return behind(kFp8Begin, choose_fp8_alike_once);
+  return choose_dense_alike_once(problem, gpu, is_streamed(config) ? config_at(config).like : config);
 }
 
 // Of fp8, wgmma reads rows along k alone; of tf32, one of two operands.

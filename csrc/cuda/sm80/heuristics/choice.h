@@ -178,9 +178,9 @@ inline double expected_ns(const KernelConfig& config, Kind kind, const Problem& 
 // What another backend's expected time is held against. Of 16 bits with a margin, since Hopper's costs are known
 // better, and where k may not be sliced the direct kernels' alone: there results may have to be batch invariant, and
 // which of the others can run hangs on where the rows of `a` begin. Of fp8 the direct kernels' alone, too: costs of the
-// others, and of Hopper's, have not been compared. The margin is larger where k is sliced: of rows of a long k that
-// begin within L2's lines these configs took 1.3 to 1.6 times what is expected (bfloat16 NT 984 x 2 x 12344: 27 us for
-// 17, 16 by Hopper's), and none of 1,150 products of rectangles that Hopper's kernels could run they multiplied sooner.
+// others, and of Hopper's, have not been compared. Where k is sliced the margin is larger: if rows of a long k begin
+// within L2's lines, these configs take 1.3 to 1.6 times what is expected (bfloat16 NT 984 x 2 x 12344: 27 us for 17,
+// and 16 by Hopper's). Of 1,150 rectangles that Hopper's kernels can run and store by TMA they were faster at none.
 constexpr double kMarginOf16Bits = 1.06, kMarginOfSlices = 1.3;
 inline double compared_ns(const KernelConfig& config, Kind kind, const Problem& problem, const Gpu& gpu,
                           double expected) {

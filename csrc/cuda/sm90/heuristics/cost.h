@@ -51,11 +51,10 @@ struct DenseWork {
         n(static_cast<Real>(std::max<int64_t>(problem.n, 1))),
         batch(static_cast<Real>(problem.batch)),
         k(static_cast<Real>(problem.k)),
+        operand_bytes(sm90::operand_bytes<Real>(problem, kElementBytes)),
         sm_share(1 / static_cast<Real>(sms)) {
-    const Real a_batch = problem.a.stride_batch == 0 ? 1 : batch, b_batch = problem.b.stride_batch == 0 ? 1 : batch;
     const int64_t row_bytes = problem.n * info(problem.out_dtype).bytes;
     const Real out_bytes = batch * m * static_cast<Real>(row_bytes);
-    operand_bytes = kElementBytes * static_cast<Real>(problem.k) * (a_batch * m + b_batch * n);
     const bool sectors = row_bytes % kSectorBytes != 0;
     bytes_with_sector = sectors ? 0 : 2 * out_bytes * gpu.out_sectors;
     bytes[0] = operand_bytes + out_bytes * (sectors ? 1 + gpu.out_sectors : 1) + bytes_with_sector;

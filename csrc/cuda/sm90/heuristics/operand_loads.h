@@ -47,6 +47,16 @@ constexpr int64_t kSectorBytes = 32;  // what L2 reads and writes at once
 // The costs are float, `Real`, in the library, since so the compiler works out four configs at once; the fit, which
 // takes differences of costs, has double.
 
+// Of both operands, those of matrices that a batch shares once.
+template <typename Real>
+Real operand_bytes(const Problem& problem, int element_bytes) {
+  const auto lines = [&](const Operand& operand, int64_t mn) {
+    return static_cast<Real>(operand.stride_batch == 0 ? mn : problem.batch * mn);
+  };
+  return static_cast<Real>(element_bytes) * static_cast<Real>(problem.k) *
+         (lines(problem.a, problem.m) + lines(problem.b, problem.n));
+}
+
 // What a tile loads of an operand: for each of its units, rows (k-major) or panels (mn-major), and of each tile
 // besides. Where an operand's lines begin with L2's, so do those of a k-major tile. Those of an mn-major one do in the
 // first tile, but in all tiles only if it is a multiple of 64 columns wide: the second tile of 104 begins at 208 bytes,

@@ -230,17 +230,6 @@ inline std::vector<Candidate> explain(const Problem& problem, const Gpu& gpu) {
   return candidates;
 }
 
-// The same of kStreamedConfigs, those that would share tiles and are weighed on this GPU.
-inline std::vector<Candidate> explain_streamed(const Problem& problem, const Gpu& gpu) {
-  std::vector<Candidate> candidates;
-  if (why_not_dense(problem, gpu) != nullptr || !may_stream(problem, gpu)) return candidates;
-  const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
-  for (const KernelConfig& config : kStreamedConfigs)
-    if (const StreamedCost of(config, costs, problem, gpu); of.ns < std::numeric_limits<float>::infinity())
-      candidates.push_back({config.name, of.ns, of.start, of.compute, of.memory, of.delivery, of.l2, of.waves});
-  return candidates;
-}
-
 constexpr bool kDenseMeasured = std::all_of(std::begin(kDenseConfigs), std::end(kDenseConfigs),
                                             [](const KernelConfig& config) { return config.measured; });
 
@@ -249,6 +238,19 @@ inline int cheapest_dense(const DenseCosts& costs) {
   return cheapest_config(
       kDenseConfigs, [](const KernelConfig&) { return true; },
       [&](const KernelConfig& config) { return costs.ns[&config - kDenseConfigs]; });
+}
+
+// As `explain`, those of kStreamedConfigs that would share tiles and are weighed.
+inline std::vector<Candidate> explain_streamed(const Problem& problem, const Gpu& gpu) {
+  std::vector<Candidate> candidates;
+  if (why_not_dense(problem, gpu) != nullptr || !may_stream(problem, gpu)) return candidates;
+  const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
+  if (costs.ns[cheapest_dense(costs)] < kLeastStreamedNs) return candidates;
+  for (const KernelConfig& config : kStreamedConfigs)
+    if (const StreamedCost of(config, costs, problem, gpu);
+        config.measured && of.ns < std::numeric_limits<float>::infinity())
+      candidates.push_back({config.name, of.ns, of.start, of.compute, of.memory, of.delivery, of.l2, of.waves});
+  return candidates;
 }
 
 // A choice whose expected time is held against the portable kernels' where it is so short that those can be faster, or

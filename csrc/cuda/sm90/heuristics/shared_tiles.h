@@ -9,6 +9,7 @@
 #include "core/problem.h"
 #include "cuda/sm90/heuristics/block_scaled.h"
 #include "cuda/sm90/heuristics/config.h"
+#include "cuda/sm90/heuristics/operand_loads.h"
 #include "cuda/sm90/layout/stream_k.h"
 
 namespace tileon::sm90 {
@@ -99,8 +100,7 @@ inline double scattered_loads_ns(const KernelConfig& config, const StreamK& stre
                                  const Problem& problem) {
   if (!config.streams) return read_again_ns(config, stream, problem);
   if (stream.ctas % (tiles - stream.first_tile) == 0) return 0;
-  const double bytes = static_cast<double>(config.tile.element_bytes) * static_cast<double>(problem.k) *
-                       static_cast<double>(problem.m + problem.n) * static_cast<double>(problem.batch);
+  const auto bytes = operand_bytes<double>(problem, config.tile.element_bytes);
   return std::min(bytes, kMostScatteredBytes) / kScatteredBytesPerNs;
 }
 

@@ -43,12 +43,12 @@ struct StreamedCost {
     const float stored = whole + (stream.blocks >= stream.k_blocks ? 2 : 1);  // tiles, by a CTA
     waves = whole + static_cast<float>(stream.blocks + (stream.rest > 0)) / static_cast<float>(stream.k_blocks);
 
-    const bool b_k_major = tma_access(problem.b, problem.batch, problem.n, problem.k, kElementBytes).major == Major::kK;
-    const float per_k = b_k_major ? numbers.per_k : numbers.per_k_mn;
+    const TmaAccesses access(problem, kElementBytes);
+    const bool k_major = (tile.swapped() ? access.a : access.b).major == Major::kK;
+    const float per_k = k_major ? numbers.per_k : numbers.per_k_mn;
     compute = waves * per_k * static_cast<float>(stream.k_blocks * tile.block_k) + stored * numbers.per_tile;
     // Of a tile's operands, to the CTAs of a cluster: a CTA waits for what it has asked for.
-    const float tile_bytes = kElementBytes * static_cast<float>(problem.k) * static_cast<float>(problem.m + problem.n) *
-                             static_cast<float>(problem.batch) / static_cast<float>(tiles);
+    const float tile_bytes = operand_bytes<float>(problem, tile.element_bytes) / static_cast<float>(tiles);
     const float own_ns = tile_bytes / (numbers.memory_bytes_a_cta * static_cast<float>(cluster_ctas));
     memory = costs.memory[like] + (waves - costs.waves[like]) * own_ns;
     delivery = costs.delivery[like] * waves / costs.waves[like], l2 = costs.l2[like];

@@ -63,7 +63,7 @@ struct LaunchPlan {
 };
 
 // For kernels of this tile and `splits`, which can run the problem; the problem is not empty (k may be 0). Where the
-// last tiles are shared, `sharing_ctas` is the number of CTAs, all there are.
+// last tiles are shared, `sharing_ctas` is the number of CTAs, all there are, or of clusters that load together.
 LaunchPlan plan_launch(Operands operands, const TileConfig& tile, int splits, const Problem& problem, const Gpu& gpu,
                        int sharing_ctas = 0);
 

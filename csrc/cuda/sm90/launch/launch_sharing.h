@@ -41,7 +41,7 @@ int launch_sharing(const SharingKernels<Params>& kernels, const KernelConfig& co
     params.stream = shared;
     auto* ready = static_cast<uint8_t*>(scratch) + shared_sums_bytes(config, shared);
     params.stream_memory = {static_cast<float*>(scratch), reinterpret_cast<uint64_t*>(ready), next_launch()};
-    if (launch_together(kernels.streamed, gpu, plan, threads, params, stream)) return plan.clusters;
+    if (launch_together(kernels.streamed, gpu, plan, threads, params, stream)) return plan.clusters * plan.cluster_ctas;
   }
   const LaunchPlan plan = plan_launch(config.operands, config.tile, splits, problem, gpu);
   Params params = complete(plan.params);

@@ -2,6 +2,7 @@
 // GPU", 2023): the last tiles of an output are one long row of k-blocks, tile behind tile, of which every CTA takes an
 // equal range, wherever in a tile that begins and ends. So no SM idles while others have one tile more. Of a tile that
 // several CTAs share, the CTA with its last blocks adds the sums of the others to its own and stores the tile.
+// Where CTAs load together, a cluster of them stands for a CTA here, and their tiles, side by side, for a tile.
 // Pure functions, for the host and for the kernels.
 #pragma once
 
@@ -31,8 +32,8 @@ struct StreamK {
 // Of a tile that is shared: what a CTA hands over, in memory that nobody cleared. A word of `ready` is `launch` once
 // the sums are there, which no other launch has, and 0 when they have been read.
 struct StreamKMemory {
-  float* sums = nullptr;      // [cta][consumer][sums of a thread / 4][thread][4]
-  uint64_t* ready = nullptr;  // [cta][consumer]
+  float* sums = nullptr;      // [cta][CTA of a cluster][consumer][sums of a thread / 4][thread][4]
+  uint64_t* ready = nullptr;  // [cta][CTA of a cluster][consumer]
   uint64_t launch = 0;
 };
 
