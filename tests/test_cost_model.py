@@ -62,7 +62,7 @@ def test_the_choice_loses_little_in_the_recorded_sweeps() -> None:
     assert len(regrets) > 8000, "of configs that the sweeps know"
     assert geometric_mean(regrets) < 1.012
     assert np.quantile(regrets, 0.95) < 1.05
-    assert regrets.max() < 1.25  # 3072 x 40 x 2640; without the narrow rectangles 1.16
+    assert regrets.max() < 1.26  # 5160 x 336 x 11344, whose tiles CTAs share; without it 1.25
 
 
 @needs_sweeps

@@ -75,7 +75,7 @@ def is_for(name: str, kind: str) -> bool:
 
 
 def of_row(image: str, row: Config) -> list[str]:
-    """The kernels of a row: those of its family and its tile. Streamed ones are those of two families, by another Scheduler."""
+    """The kernels of a row: those of its family and its tile. Streamed ones have another Scheduler."""
     sizes = "".join(f"Li{size}E" for size in row.tile)
     is_streamed = row.family == "stream_k"
     streamed = SWAP_AB if "swapped" in row.name else COOPERATIVE
@@ -385,7 +385,7 @@ class TestHopperKernels:
         assert len(found) >= 18 * 2 * 4, "a kernel for each dtype and pair of majors"
         for name in found:
             fences = len(re.findall(r"MEMBAR\S*\.GPU", kernels(HOPPER)[name]))
-            assert fences <= (2 if STREAMED in name else 1), f"{name}: {fences}; a streamed tile's sums are released, too"
+            assert fences <= (2 if STREAMED in name else 1), f"{name}: {fences}"  # streamed sums are released, too
 
     def test_one_thread_issues_tma_without_a_loop_over_the_active_ones(self) -> None:
         """Where ptxas does not know that one thread runs, it puts such a loop around every load and store."""

@@ -52,8 +52,8 @@ CASES: list[tuple[int, int, int, int, dict]] = [
     (129, 257, 64, 2, {"pre_activation": True}),
     (300, 264, 328, 1, {"sms": 2}),
 ]
-# And of which CTAs, or clusters of two and of four, share tiles: all of them, or, the last ones, by clusters, those of two
-# rounds behind whole ones.
+# And of which CTAs, or clusters of two and of four, share tiles: all of them, or, by clusters, those of the last two
+# rounds.
 STREAMED_CASES: list[tuple[int, int, int, int, dict]] = [
     (40, 400, 4136, 1, {"sms": 16, "slope": 2.0}),
     (300, 136, 8200, 1, {"sms": 16, "activation": "none", "bias": False}),
