@@ -179,6 +179,23 @@ def test_tiles_are_not_shared_where_a_gpu_lends_fewer_sms(simulation):
     assert not np.array_equal(*outputs)
 
 
+@pytest.mark.parametrize("form", ["128x128", "2x1_128x256"])
+def test_tiles_of_16_bits_are_not_shared_there(simulation, form):
+    """Of one schedule: what is refused takes other turns than what is shared."""
+    row = simulation.rows(HOPPER).index(f"sm90_stream_k_{form}x64")
+    switches = []
+    for device in ("h200", "h200_context"):
+        problem = dense_problem(simulation, 40, 8200, 4104, (1, 1, 1), sms=132)
+        before = simulation.statistics()["switches"]
+        simulation.choose_device(device)
+        try:
+            assert problem.run(HOPPER, row, 0) is None
+        finally:
+            simulation.choose_device("h200")
+        switches.append(simulation.statistics()["switches"] - before)
+    assert switches[0] != switches[1]
+
+
 # What few rows of block-scaled operands do about rare scales.
 
 
