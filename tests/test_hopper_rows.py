@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 from exact_products import check_row, operands, product
-from operands import Placed, aligned_pad, full_precision, in_aligned_layout, integers, place
-from reference import assert_exact, check_matmul
+from operands import Placed, aligned_pad, integers, place
+from reference import assert_exact
+from shared_k import check_not_a_number_arrives, check_the_bits_are_the_same
 from tile_table import (
     HAS_GPU,
     HAS_HOPPER_GPU,
@@ -58,15 +59,7 @@ class TestSplitK:
 
     @each_row(SPLIT_ROWS, NO_HOPPER_ROWS)
     def test_the_bits_are_the_same_every_time(self, row: Row) -> None:
-        for m, n, k in ((72, 136, LONG_K), (20, 200, 1000)):
-            values_a = full_precision(m, k, dtype=row.dtype, device="cuda")
-            values_b = full_precision(k, n, dtype=row.dtype, device="cuda", seed=1)
-            for layout in ("NN", "NT", "TT"):
-                a, b = in_aligned_layout(values_a, values_b, layout)
-                first = row.run(a, b, out_dtype=torch.float32)
-                for _ in range(20):
-                    assert torch.equal(row.run(a, b, out_dtype=torch.float32), first), f"{layout} {m}x{n}x{k}"
-                check_matmul(first, values_a, values_b, out_dtype=torch.float32, what=f"{layout} {m}x{n}x{k}")
+        check_the_bits_are_the_same(row, ((72, 136, LONG_K), (20, 200, 1000)), ("NN", "NT", "TT"), times=20)
 
     @each_row_and_layout(SPLIT_ROWS, NO_HOPPER_ROWS)
     def test_agrees_with_a_row_that_does_not_split(self, row: Row, layout: str) -> None:
@@ -83,14 +76,7 @@ class TestSplitK:
 
     @each_row(SPLIT_ROWS, NO_HOPPER_ROWS)
     def test_not_a_number_in_any_part_arrives(self, row: Row) -> None:
-        k = row.tile[2] * row.splits * 2
-        for at in range(0, k, row.tile[2]):
-            a = integers(24, k, dtype=row.dtype, device="cuda")
-            a[5, at] = float("nan")
-            b = torch.ones(k, 72, dtype=row.dtype, device="cuda")
-            actual = row.run(a, b)
-            assert bool(actual[5].isnan().all()), f"k {at}"
-            assert not bool(actual[:5].isnan().any() | actual[6:].isnan().any()), f"k {at}"
+        check_not_a_number_arrives(row, row.tile[2] * row.splits * 2, step=row.tile[2])
 
 
 @each_row_and_layout([*FEW_ROWS, *(row for row in SPLIT_ROWS if row not in FEW_ROWS)], NO_HOPPER_ROWS)

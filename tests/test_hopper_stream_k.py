@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from exact_products import check_row, operands, product
-from operands import full_precision, in_aligned_layout, integers
-from reference import assert_exact, check_matmul
+from operands import full_precision, integers
+from reference import assert_exact
+from shared_k import check_not_a_number_arrives, check_the_bits_are_the_same
 from tile_table import HOPPER_ROWS, NO_HOPPER_ROWS, Row, each_row, each_row_and_layout, on_hopper
 from torch import Tensor
 
@@ -33,15 +34,7 @@ def test_batches(row: Row, layout: str) -> None:
 
 @each_row(STREAMED, NO_HOPPER_ROWS)
 def test_the_bits_are_the_same_every_time(row: Row) -> None:
-    for m, n, k in SHAPES:
-        values_a = full_precision(m, k, dtype=row.dtype, device="cuda")
-        values_b = full_precision(k, n, dtype=row.dtype, device="cuda", seed=1)
-        for layout in ("NN", "TN"):
-            a, b = in_aligned_layout(values_a, values_b, layout)
-            first = row.run(a, b, out_dtype=torch.float32)
-            for _ in range(10):
-                assert torch.equal(row.run(a, b, out_dtype=torch.float32), first), f"{layout} {m}x{n}x{k}"
-            check_matmul(first, values_a, values_b, out_dtype=torch.float32, what=f"{layout} {m}x{n}x{k}")
+    check_the_bits_are_the_same(row, SHAPES, ("NN", "TN"), times=10)
 
 
 @each_row(STREAMED, NO_HOPPER_ROWS)
@@ -55,14 +48,7 @@ def test_bias_and_activation_are_applied_once(row: Row) -> None:
 
 @each_row(STREAMED, NO_HOPPER_ROWS)
 def test_not_a_number_in_any_part_arrives(row: Row) -> None:
-    k = 4096
-    for at in range(0, k, 512):
-        a = integers(24, k, dtype=row.dtype, device="cuda")
-        a[5, at] = float("nan")
-        b = torch.ones(k, 72, dtype=row.dtype, device="cuda")
-        actual = row.run(a, b)
-        assert bool(actual[5].isnan().all()), f"k {at}"
-        assert not bool(actual[:5].isnan().any() | actual[6:].isnan().any()), f"k {at}"
+    check_not_a_number_arrives(row, 4096, step=512)
 
 
 @each_row(STREAMED, NO_HOPPER_ROWS)

@@ -180,7 +180,7 @@ def test_tiles_are_not_shared_where_a_gpu_lends_fewer_sms(simulation):
 
 
 @pytest.mark.parametrize("form", ["128x128", "2x1_128x256"])
-def test_tiles_of_16_bits_are_not_shared_there(simulation, form):
+def test_tiles_of_16_bits_are_whole_where_a_gpu_lends_fewer_sms(simulation, form):
     """Of one schedule: what is refused takes other turns than what is shared."""
     row = simulation.rows(HOPPER).index(f"sm90_stream_k_{form}x64")
     switches = []

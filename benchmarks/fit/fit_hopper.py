@@ -90,9 +90,9 @@ def tie_clusters(logs: Array) -> None:
 
 
 def hold_clusters_back(of_configs: Array, of_gpus: Array) -> None:
-    """Raises what clusters take for a tile until none is expected to be the fastest of a larger square whose lines
-    begin with L2's, but by little: there they save nothing. (Clusters of 128 x 176, 208 and 224 took 0.98 to 1.01 times
-    the best other config's speed at 33 squares on an H200, where up to 3 % more are expected, and 6 on an H100.)"""
+    """Raises what clusters take for a tile until none is expected to be more than TIE times as fast as all others at a
+    larger square whose lines begin with L2's: there they save nothing. (Clusters of 128 x 176, 208 and 224 had 0.98 to
+    1.01 times the best other config's speed at 33 squares on an H200, where 1.03 are expected, and 1.06 on an H100.)"""
     cases = [Case("float16", layout, size, size, size) for layout in LAYOUTS for size in _ALIGNED_SQUARES]
     squares = np.concatenate([as_array(cases, gpu) for gpu in range(len(of_gpus))])
     config, case = (numbers.ravel() for numbers in np.indices((len(of_configs), len(squares))))

@@ -1,6 +1,7 @@
 // matmul's backend: dense products of 16 bits, fp8 and float32.
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "cuda/sm90/heuristics/recent_choices.h"
 #include "cuda/sm90/heuristics/shared_tiles.h"

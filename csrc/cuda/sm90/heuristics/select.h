@@ -261,17 +261,16 @@ inline Choice small_or_certain(int config, double ns, bool is_certain = true) {
 }
 
 // The config that is expected to be fastest; none where none can run the problem, and where the portable kernels for
-// few rows or columns should be faster. Those of kStreamedConfigs, where they are weighed too, stand behind the dense
-// ones.
-inline Choice weigh_16_bits(const Problem& problem, const Gpu& gpu, bool is_streamed_too) {
+// few rows or columns should be faster. The numbers of kStreamedConfigs, which are weighed if `with_streamed`, stand
+// behind those of kDenseConfigs.
+inline Choice weigh_16_bits(const Problem& problem, const Gpu& gpu, bool with_streamed) {
   if (why_not_dense(problem, gpu) != nullptr) return {};
   const DenseCosts costs = costs_with_activation(Operands::k16Bits, problem, gpu);
   int best = cheapest_dense(costs);
   float ns = costs.ns[best];
   if (narrow_pays(problem, gpu, ns / kNarrowMargin)) return {};
-  if (is_streamed_too)
-    if (const int streamed = find_streamed(costs, problem, gpu, best, ns); streamed >= 0)
-      best = kDenseConfigCount + streamed;
+  const int streamed = with_streamed ? find_streamed(costs, problem, gpu, best, ns) : -1;
+  if (streamed >= 0) best = kDenseConfigCount + streamed;
   // Rows that TMA cannot write take long in all kernels, and the products of a short k hide little of it.
   return small_or_certain(best, ns, writes_by_tma(Operands::k16Bits, problem));
 }

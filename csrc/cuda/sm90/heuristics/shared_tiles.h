@@ -23,11 +23,14 @@ constexpr int kLeastRangeK = 512;   // and of a CTA's range
 constexpr double kHandOverNs = 1000.0;
 constexpr double kSharedBytesPerNs = 20.0;  // of a CTA
 
-// The same of products of 16 bits, on an H200: once, and for each CTA that hands over. And what it takes longer where
-// each CTA is at another k: nothing is loaded for two of them at once until L2 has most of it, so that products wait
-// for memory that else run beside it. By the bytes of both operands, so many at most. Fitted as streamed.h says.
+// The exchange of products of 16 bits, on an H200: nanoseconds once, and bytes a nanosecond of each CTA that hands over
+// (fitted as streamed.h says).
 constexpr double kStreamedHandOverNs = 2860.0;
 constexpr double kStreamedBytesPerNs = 78.0;
+
+// The price of CTAs of 16-bit products that are each at another k: no load serves two of them until L2 has most of both
+// operands, so that the first products wait for memory. It goes by the bytes of both operands, but counts so many at
+// most.
 constexpr double kScatteredBytesPerNs = 29000.0, kMostScatteredBytes = 110e6;
 
 // CTAs that share tiles are each at another k, and find in L2 what another has read only where L2 holds all of it. So
@@ -170,7 +173,8 @@ inline SharedTiles share_tiles(const KernelConfig& config, const Problem& proble
     const double ns = shared_ns(config, stream, tiles, whole) + scattered_loads_ns(config, stream, tiles, problem);
     if (ns < best.ns) best = {stream, ns, 1};
   };
-  // Of 16 bits CTAs alone, which read more of L2 than clusters, have gained by the same k of all tiles only.
+  // Single CTAs of 16-bit products have gained by equal parts of every tile alone: ranges that begin at any k cost them
+  // more loads from L2 than clusters.
   if (!config.streams || config.tile.cluster_ctas() > 1) consider(at_once);
   for (const int of_tile : kCtasOfTile)
     if (tiles * of_tile <= at_once) consider(tiles * of_tile);

@@ -17,11 +17,12 @@ namespace tileon::sm90 {
 // operands' lines mostly begin within L2's, on an H200 (sweep_rectangles_5.csv.xz).
 constexpr float kStreamedNotHidden = 0.37f;
 
-// Products that are expected to take less in any other way have no time to win by shared tiles, which take some
-// microseconds of it; nor are those weighed.
+// The exchange of sums takes some microseconds: of products that are expected to take less than this without it no
+// streamed config is weighed.
 constexpr float kLeastStreamedNs = 14000.0f;
 
-// What is expected of configs that split k is mostly too much, by so much more than of the others.
+// The times expected of dense configs that split k are more above the measured ones than those of other configs, by so
+// much.
 constexpr float kMarginOfSplits = 1.03f;
 
 // What a config's time is made of, as the parts of Costs; `waves` are of a CTA's tiles, and the exchange, and what the
